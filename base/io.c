@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Files: mapped whole for reading, written under a temporary name and renamed. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+kvref_status kvref_map_open(kvref_map *out, const char *path, kvref_error *err)
+{
+    static const uint8_t none[1];
+    *out = (kvref_map){none, 0, NULL};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        int e = errno;
+        return kvref_fail(
+            err, e == ENOENT ? KVREF_E_MISSING : KVREF_E_IO, "%s: %s", path, strerror(e));
+    }
+    struct stat st;
+    kvref_status s = KVREF_OK;
+    if (fstat(fd, &st) != 0) {
+        s = kvref_fail(err, KVREF_E_IO, "%s: %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        s = kvref_fail(err,
+                       KVREF_E_IO,
+                       "%s: expected a regular file, found a %s",
+                       path,
+                       S_ISDIR(st.st_mode) ? "directory" : "device or pipe");
+    } else if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) {
+            s = kvref_fail(err, KVREF_E_IO, "%s: cannot map: %s", path, strerror(errno));
+        } else {
+            *out = (kvref_map){p, (size_t)st.st_size, p};
+        }
+    }
+    close(fd);
+    return s;
+}
+
+void kvref_map_close(kvref_map *map)
+{
+    if (map->base) munmap(map->base, map->n_byte);
+    *map = (kvref_map){0};
+}
+
+char *kvref_path_join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir), need = n + strlen(name) + 2;
+    char *path = malloc(need);
+    if (path) snprintf(path, need, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+    return path;
+}
+
+struct kvref_out {
+    char *path, *temp;
+    FILE *file;
+};
+
+static kvref_status out_error(const kvref_out *o, kvref_error *err)
+{
+    return kvref_fail(err, KVREF_E_IO, "%s: cannot write: %s", o->path, strerror(errno));
+}
+
+kvref_status kvref_out_open(kvref_out **out, const char *path, kvref_error *err)
+{
+    *out = NULL;
+    kvref_out *o = calloc(1, sizeof *o);
+    size_t need = strlen(path) + 16;
+    if (o) {
+        o->path = strdup(path);
+        o->temp = malloc(need);
+    }
+    if (!o || !o->path || !o->temp) {
+        kvref_out_abort(&o);
+        return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    }
+    snprintf(o->temp, need, "%s.XXXXXX", path);
+    int fd = mkostemp(o->temp, O_CLOEXEC);
+    if (fd < 0) {
+        free(o->temp);
+        o->temp = NULL;
+    } else {
+        mode_t mask = umask(0); /* mkostemp makes 0600; a result is an ordinary file */
+        umask(mask);
+        if (fchmod(fd, 0666 & ~mask) == 0) o->file = fdopen(fd, "wb");
+        if (!o->file) close(fd);
+    }
+    if (!o->file) {
+        kvref_status s = out_error(o, err);
+        kvref_out_abort(&o);
+        return s;
+    }
+    *out = o;
+    return KVREF_OK;
+}
+
+kvref_status kvref_out_put(kvref_out *o, const void *data, size_t n_byte, kvref_error *err)
+{
+    if (n_byte && fwrite(data, 1, n_byte, o->file) != n_byte) return out_error(o, err);
+    return KVREF_OK;
+}
+
+kvref_status kvref_out_commit(kvref_out **o, kvref_error *err)
+{
+    kvref_out *p = *o;
+    int bad = fflush(p->file) != 0;
+    bad |= fclose(p->file) != 0;
+    p->file = NULL;
+    kvref_status s = KVREF_OK;
+    if (bad || rename(p->temp, p->path) != 0) {
+        s = out_error(p, err);
+    } else {
+        free(p->temp);
+        p->temp = NULL;
+    }
+    kvref_out_abort(o);
+    return s;
+}
+
+void kvref_out_abort(kvref_out **o)
+{
+    kvref_out *p = *o;
+    if (!p) return;
+    if (p->file) fclose(p->file);
+    if (p->temp) unlink(p->temp);
+    free(p->temp);
+    free(p->path);
+    free(p);
+    *o = NULL;
+}

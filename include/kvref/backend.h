@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* A decoder behind one small interface: the float32 reference, and every other backend. */
+#ifndef KVREF_BACKEND_H
+#define KVREF_BACKEND_H
+
+#include "kvref/model.h"
+#include "kvref/status.h"
+#include "kvref/trace.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* prefix: K and V rows 0..kv_len-1 are read and nothing else. full: the baseline being
+ * replaced: expand K and V to all query heads over the whole capacity, mask, softmax. */
+typedef enum kvref_attention { KVREF_ATTN_PREFIX, KVREF_ATTN_FULL } kvref_attention;
+
+/* exact: one written summation order that depends on the row length only. blas: OpenBLAS for
+ * calls of several rows (prefill), judged by rule, never by bits; one row is always exact. */
+typedef enum kvref_linear { KVREF_LINEAR_EXACT, KVREF_LINEAR_BLAS } kvref_linear;
+
+/* Tables of the rotation: rounded to bfloat16 as upstream has them in every precision (spec 02
+ * section 4), or left in float32. */
+typedef enum kvref_rope_table { KVREF_ROPE_BF16, KVREF_ROPE_F32 } kvref_rope_table;
+
+/* All-zero options are the defaults. */
+typedef struct kvref_decoder_opts {
+    int capacity; /* positions to reserve; 0: the model's max_seq_len */
+    int n_thread; /* 0: one per online processor, at most 64          */
+    kvref_attention attention;
+    kvref_linear linear;
+    kvref_rope_table rope_table;
+    kvref_tap tap; /* level NONE: nothing is reported                  */
+    kvref_log log;
+} kvref_decoder_opts;
+
+typedef struct kvref_decoder kvref_decoder;
+
+/* What the attention of one transformer layer has read, counted where it reads. */
+typedef struct kvref_kv_count {
+    uint64_t k_rows, v_rows; /* rows of E values, summed over key/value heads */
+    uint64_t bytes;
+} kvref_kv_count;
+
+typedef struct kvref_backend {
+    const char *name;
+
+    /* Reserves caches at capacity and everything a step needs; no later call allocates.
+     * Borrows model until close. Errors: ARG, MEMORY, DEVICE. */
+    kvref_status (*open)(kvref_decoder **out,
+                         const kvref_model *model,
+                         const kvref_decoder_opts *opts,
+                         kvref_error *err);
+
+    /* Feeds frames [n_frame, 1+N] at the next positions; logits [A] of the last one, in the
+     * order of kvref_config_candidates. One call is a prefill, a chunk of one, or a decode
+     * step. A position beyond capacity: CAPACITY, and nothing is written. A token id or code
+     * out of range: ARG, and nothing is written. Keeps the hidden state for fast. */
+    kvref_status (*slow)(
+        kvref_decoder *d, float *logits, const int32_t *frames, int n_frame, kvref_error *err);
+
+    /* One codebook position of the current frame: book 1..N-1 in order, code that of book-1;
+     * logits [K]. book 1 starts a new frame: it feeds the slow hidden state at position 0 and
+     * the code at position 1. Errors: ARG (order, range). */
+    kvref_status (*fast)(
+        kvref_decoder *d, float *logits, int book, int32_t code, kvref_error *err);
+
+    /* Forgets positions >= pos. 0 starts afresh. Errors: ARG when pos is ahead. */
+    kvref_status (*rewind)(kvref_decoder *d, int pos, kvref_error *err);
+
+    /* Positions held, and positions reserved. */
+    int (*length)(const kvref_decoder *d);
+    int (*capacity)(const kvref_decoder *d);
+
+    /* Counters of slow layer `layer` for the last slow call; layer -1: of all fast layers
+     * since book 1. */
+    kvref_kv_count (*kv_count)(const kvref_decoder *d, int layer);
+
+    void (*close)(kvref_decoder **d);
+} kvref_backend;
+
+/* The float32 CPU reference. */
+const kvref_backend *kvref_backend_ref(void);
+
+/* Bytes of address space that the reference reserves at open for a config and a capacity:
+ * caches and scratch. Resident memory follows the filled prefix. */
+size_t kvref_ref_bytes(const kvref_config *config, const kvref_decoder_opts *opts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

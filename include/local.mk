@@ -1,0 +1,12 @@
+pkginclude_HEADERS = \
+	%D%/kvref/backend.h \
+	%D%/kvref/file.h \
+	%D%/kvref/generate.h \
+	%D%/kvref/half.h \
+	%D%/kvref/model.h \
+	%D%/kvref/prompt.h \
+	%D%/kvref/sample.h \
+	%D%/kvref/status.h \
+	%D%/kvref/synth.h \
+	%D%/kvref/tokenizer.h \
+	%D%/kvref/trace.h

@@ -1,0 +1,13 @@
+check_LIBRARIES += %D%/libsupport.a
+%C%_libsupport_a_SOURCES = %D%/support.c %D%/support.h
+%C%_libsupport_a_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+
+AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
+	OPENBLAS_NUM_THREADS=1; export srcdir top_builddir OPENBLAS_NUM_THREADS;
+TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+TEST_LIBS = %D%/libsupport.a $(KVREF_LIBS) $(CHECK_LIBS)
+
+check_PROGRAMS += %D%/test_half
+%C%_test_half_SOURCES = %D%/test_half.c
+%C%_test_half_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_half_LDADD = $(TEST_LIBS)

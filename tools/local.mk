@@ -1,0 +1,3 @@
+bin_PROGRAMS += %D%/kvref
+%C%_kvref_SOURCES = %D%/kvref.c
+%C%_kvref_LDADD = $(KVREF_LIBS)
