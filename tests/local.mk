@@ -11,3 +11,8 @@ check_PROGRAMS += %D%/test_half
 %C%_test_half_SOURCES = %D%/test_half.c
 %C%_test_half_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_half_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_base
+%C%_test_base_SOURCES = %D%/test_base.c
+%C%_test_base_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_base_LDADD = $(TEST_LIBS)
