@@ -16,3 +16,13 @@ check_PROGRAMS += %D%/test_base
 %C%_test_base_SOURCES = %D%/test_base.c
 %C%_test_base_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_base_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_noise
+%C%_test_noise_SOURCES = %D%/test_noise.c
+%C%_test_noise_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_noise_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_sample
+%C%_test_sample_SOURCES = %D%/test_sample.c
+%C%_test_sample_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_sample_LDADD = $(TEST_LIBS)

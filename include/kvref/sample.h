@@ -28,8 +28,9 @@ size_t kvref_sample_scratch(int n);
  * without temperature, cut by inclusive cumulative sum > top_p or rank >= top_k (rank 0 always
  * stays), divide by max(temperature, 1e-5), softmax (spec 04 section 2; float32, cumulative sum
  * in float64 rounded to float32). Removed candidates get exactly 0. Logits of -infinity are
- * candidates that can never be chosen; a NaN or no finite logit gives FORMAT. scratch:
- * kvref_sample_scratch(n) bytes, any alignment of max_align_t. */
+ * candidates that can never be chosen; a NaN, +infinity or no finite logit gives FORMAT,
+ * settings out of range give ARG. scratch: kvref_sample_scratch(n) bytes, aligned as malloc
+ * does. Allocates nothing. */
 kvref_status kvref_sample_probs(float *p,
                                 const float *logits,
                                 int n,
