@@ -5,6 +5,7 @@ noinst_HEADERS += \
 	%D%/random.h
 
 libkvref_a_SOURCES += \
+	%D%/compare.c \
 	%D%/io.c \
 	%D%/noise.c \
 	%D%/pool.c \

@@ -1,5 +1,6 @@
 pkginclude_HEADERS = \
 	%D%/kvref/backend.h \
+	%D%/kvref/compare.h \
 	%D%/kvref/file.h \
 	%D%/kvref/generate.h \
 	%D%/kvref/half.h \

@@ -26,3 +26,8 @@ check_PROGRAMS += %D%/test_sample
 %C%_test_sample_SOURCES = %D%/test_sample.c
 %C%_test_sample_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_sample_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_compare
+%C%_test_compare_SOURCES = %D%/test_compare.c
+%C%_test_compare_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_compare_LDADD = $(TEST_LIBS)
