@@ -2,6 +2,7 @@ pkginclude_HEADERS = \
 	%D%/kvref/backend.h \
 	%D%/kvref/compare.h \
 	%D%/kvref/file.h \
+	%D%/kvref/fmath.h \
 	%D%/kvref/generate.h \
 	%D%/kvref/half.h \
 	%D%/kvref/model.h \

@@ -7,6 +7,11 @@ AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 TEST_LIBS = %D%/libsupport.a $(KVREF_LIBS) $(CHECK_LIBS)
 
+check_PROGRAMS += %D%/test_fmath
+%C%_test_fmath_SOURCES = %D%/test_fmath.c
+%C%_test_fmath_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_fmath_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_half
 %C%_test_half_SOURCES = %D%/test_half.c
 %C%_test_half_CPPFLAGS = $(TEST_CPPFLAGS)

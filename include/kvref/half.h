@@ -8,26 +8,33 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float kvref_bits_f32(uint32_t bits)
+/* Marks small functions that CUDA kernels use too. */
+#ifdef __CUDACC__
+#define KVREF_HD __host__ __device__
+#else
+#define KVREF_HD
+#endif
+
+KVREF_HD static inline float kvref_bits_f32(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline uint32_t kvref_f32_bits(float x)
+KVREF_HD static inline uint32_t kvref_f32_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float kvref_bf16_f32(uint16_t h)
+KVREF_HD static inline float kvref_bf16_f32(uint16_t h)
 {
     return kvref_bits_f32((uint32_t)h << 16);
 }
 
-static inline uint16_t kvref_f32_bf16(float x)
+KVREF_HD static inline uint16_t kvref_f32_bf16(float x)
 {
     uint32_t u = kvref_f32_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
@@ -36,7 +43,7 @@ static inline uint16_t kvref_f32_bf16(float x)
 
 /* Exact for all 65536 patterns, subnormals, infinities and NaNs included. The magnitude bits
  * moved into place read as the value times 2^-112; the multiplication restores it exactly. */
-static inline float kvref_f16_f32(uint16_t h)
+KVREF_HD static inline float kvref_f16_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
     uint32_t rest = (uint32_t)(h & 0x7fffu) << 13;
@@ -44,7 +51,7 @@ static inline float kvref_f16_f32(uint16_t h)
     return kvref_bits_f32(sign | kvref_f32_bits(kvref_bits_f32(rest) * 0x1p112f));
 }
 
-static inline uint16_t kvref_f32_f16(float x)
+KVREF_HD static inline uint16_t kvref_f32_f16(float x)
 {
     uint32_t u = kvref_f32_bits(x);
     uint16_t sign = (uint16_t)((u >> 16) & 0x8000u);
