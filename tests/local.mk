@@ -36,3 +36,13 @@ check_PROGRAMS += %D%/test_compare
 %C%_test_compare_SOURCES = %D%/test_compare.c
 %C%_test_compare_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_compare_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_npy
+%C%_test_npy_SOURCES = %D%/test_npy.c %D%/npy_make.h
+%C%_test_npy_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_npy_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_codes
+%C%_test_codes_SOURCES = %D%/test_codes.c %D%/npy_make.h
+%C%_test_codes_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_codes_LDADD = $(TEST_LIBS)

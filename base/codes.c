@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Codes of audio frames as .npy arrays [n_book, n_frame] (spec 05 section 7): any integer dtype
+ * in, <i8 in C order out, byte for byte as NumPy writes it. In memory they are time-major:
+ * code[t * n_book + b]. */
+#include "base/npy.h"
+#include "kvref/file.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WRITE_HEADER 128 /* bytes before the data in files written here */
+
+/* As int32; false when the value does not fit. */
+static bool integer(const kvref_npy *a, size_t i, int32_t *out)
+{
+    uint64_t value = kvref_npy_bits(a, i);
+    if (a->kind == 'i' && value >> (8 * a->size - 1)) {
+        int64_t negative = (int64_t)(value | (a->size < 8 ? UINT64_MAX << 8 * a->size : 0));
+        *out = (int32_t)negative;
+        return negative >= INT32_MIN;
+    }
+    *out = (int32_t)(value & INT32_MAX);
+    return value <= INT32_MAX;
+}
+
+static kvref_status fill_codes(kvref_codes *out, const kvref_npy *a, kvref_error *err)
+{
+    size_t n_book = (size_t)out->n_book, n_frame = (size_t)out->n_frame;
+    for (size_t t = 0; t < n_frame; t++)
+        for (size_t b = 0; b < n_book; b++)
+            if (!integer(a, b * a->stride[0] + t * a->stride[1], &out->code[t * n_book + b]))
+                return kvref_fail(err,
+                                  KVREF_E_FORMAT,
+                                  "%s: code of book %zu, frame %zu does not fit 32 bits",
+                                  a->name,
+                                  b,
+                                  t);
+    return KVREF_OK;
+}
+
+kvref_status kvref_codes_parse(
+    kvref_codes *out, const void *data, size_t n_byte, const char *name, kvref_error *err)
+{
+    kvref_npy a;
+    *out = (kvref_codes){0};
+    KVREF_TRY(kvref_npy_parse(&a, data, n_byte, name, err));
+    if (a.kind != 'i' && a.kind != 'u')
+        return kvref_fail(err,
+                          KVREF_E_FORMAT,
+                          "%s: codes: expected an integer dtype, found '%s'",
+                          name,
+                          a.descr);
+    if (a.n_dim != 2)
+        return kvref_fail(err,
+                          KVREF_E_FORMAT,
+                          "%s: codes: expected 2 axes (books, frames), found %d",
+                          name,
+                          a.n_dim);
+    if (a.n_elem == 0 || a.dim[0] > INT_MAX || a.dim[1] > INT_MAX)
+        return kvref_fail(err,
+                          KVREF_E_FORMAT,
+                          "%s: codes: expected at least one book and one frame, found shape "
+                          "(%lld, %lld)",
+                          name,
+                          (long long)a.dim[0],
+                          (long long)a.dim[1]);
+    size_t need;
+    if (kvref_mul_size(a.n_elem, sizeof *out->code, &need)) out->code = malloc(need);
+    if (!out->code) return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", name);
+    out->n_book = (int)a.dim[0];
+    out->n_frame = (int)a.dim[1];
+    kvref_status s = fill_codes(out, &a, err);
+    if (s != KVREF_OK) kvref_codes_clear(out);
+    return s;
+}
+
+kvref_status kvref_codes_read(kvref_codes *out, const char *path, kvref_error *err)
+{
+    kvref_map map;
+    *out = (kvref_codes){0};
+    KVREF_TRY(kvref_map_open(&map, path, err));
+    kvref_status s = kvref_codes_parse(out, map.data, map.n_byte, path, err);
+    kvref_map_close(&map);
+    return s;
+}
+
+kvref_status kvref_codes_check(
+    const kvref_codes *codes, int n_book, int n_code, const char *name, kvref_error *err)
+{
+    if (codes->n_book != n_book)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "%s: codes: expected %d books, found %d",
+                          name,
+                          n_book,
+                          codes->n_book);
+    const int32_t *code = codes->code;
+    for (int t = 0; t < codes->n_frame; t++)
+        for (int b = 0; b < n_book; b++, code++)
+            if (*code < 0 || *code >= n_code)
+                return kvref_fail(err,
+                                  KVREF_E_ARG,
+                                  "%s: code of book %d, frame %d: expected 0 to %d, found %d",
+                                  name,
+                                  b,
+                                  t,
+                                  n_code - 1,
+                                  *code);
+    return KVREF_OK;
+}
+
+/* Receives the next bytes of a file being written. */
+typedef kvref_status put_fn(void *to, const void *data, size_t n_byte, kvref_error *err);
+
+static kvref_status put_file(void *to, const void *data, size_t n_byte, kvref_error *err)
+{
+    return kvref_out_put(to, data, n_byte, err);
+}
+
+static kvref_status put_stdout(void *to, const void *data, size_t n_byte, kvref_error *err)
+{
+    if (fwrite(data, 1, n_byte, to) == n_byte) return KVREF_OK;
+    return kvref_fail(err, KVREF_E_IO, "standard output: cannot write");
+}
+
+static kvref_status put_codes(const kvref_codes *codes, put_fn *put, void *to, kvref_error *err)
+{
+    char head[WRITE_HEADER + 1];
+    int n = snprintf(head + 10,
+                     sizeof head - 10,
+                     "{'descr': '<i8', 'fortran_order': False, 'shape': (%d, %d), }",
+                     codes->n_book,
+                     codes->n_frame);
+    memcpy(head, "\x93NUMPY\x01\x00", 8);
+    head[8] = WRITE_HEADER - 10;
+    head[9] = 0;
+    memset(head + 10 + n, ' ', (size_t)(WRITE_HEADER - 10 - n));
+    head[WRITE_HEADER - 1] = '\n';
+    KVREF_TRY(put(to, head, WRITE_HEADER, err));
+    size_t n_book = (size_t)codes->n_book, n_frame = (size_t)codes->n_frame;
+    for (size_t b = 0; b < n_book; b++)
+        for (size_t t = 0; t < n_frame; t++) {
+            uint8_t cell[8];
+            uint64_t value = (uint64_t)(int64_t)codes->code[t * n_book + b];
+            for (int k = 0; k < 8; k++) cell[k] = (uint8_t)(value >> 8 * k);
+            KVREF_TRY(put(to, cell, sizeof cell, err));
+        }
+    return KVREF_OK;
+}
+
+kvref_status kvref_codes_write(const kvref_codes *codes, const char *path, kvref_error *err)
+{
+    if (strcmp(path, "-") == 0) {
+        KVREF_TRY(put_codes(codes, put_stdout, stdout, err));
+        if (fflush(stdout) == 0) return KVREF_OK;
+        return kvref_fail(err, KVREF_E_IO, "standard output: cannot write");
+    }
+    kvref_out *o;
+    KVREF_TRY(kvref_out_open(&o, path, err));
+    kvref_status s = put_codes(codes, put_file, o, err);
+    if (s == KVREF_OK) return kvref_out_commit(&o, err);
+    kvref_out_abort(&o);
+    return s;
+}
+
+void kvref_codes_clear(kvref_codes *codes)
+{
+    free(codes->code);
+    *codes = (kvref_codes){0};
+}
