@@ -12,6 +12,11 @@ check_PROGRAMS += %D%/test_fmath
 %C%_test_fmath_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_fmath_LDADD = $(TEST_LIBS)
 
+# The program, by shell. Needs nothing but what is built here.
+EXTRA_DIST += %D%/tool_lib.sh
+dist_check_SCRIPTS += \
+	%D%/test_tool_options.sh
+
 check_PROGRAMS += %D%/test_half
 %C%_test_half_SOURCES = %D%/test_half.c
 %C%_test_half_CPPFLAGS = $(TEST_CPPFLAGS)

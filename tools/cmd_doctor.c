@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* kvref doctor: the machine, what is built in, and a self-test of the arithmetic. */
+#define PCRE2_CODE_UNIT_WIDTH 8 /* the one width that is linked */
+#include "base/base.h"
+#include "config.h"
+#include "tools/blas_core.h"
+#include "tools/commands.h"
+#include "tools/selftest.h"
+#include "tools/term.h"
+
+#include <cblas.h>
+#include <jansson.h>
+#include <pcre2.h>
+#include <sndfile.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+typedef struct doctor_args {
+    bool json, no_test;
+} doctor_args;
+
+#define AT(field) offsetof(doctor_args, field)
+static const cli_option doctor_options[] = {
+    {.kind = CLI_FLAG, .name = "json", .at = AT(json), .help = "print one JSON object"},
+    {.kind = CLI_FLAG,
+     .name = "no-test",
+     .at = AT(no_test),
+     .help = "describe only; leave the self-test out"},
+    {.kind = CLI_END               },
+};
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZER "address"
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZER "thread"
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZER "address"
+#elif __has_feature(thread_sanitizer)
+#define SANITIZER "thread"
+#endif
+#endif
+#ifndef SANITIZER
+#define SANITIZER "none"
+#endif
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+/* The value of the first line "key ...: value" of a file of /proc; "unknown" when absent. */
+static void proc_value(char *out, size_t cap, const char *path, const char *key)
+{
+    char line[512];
+    FILE *f = fopen(path, "r");
+    snprintf(out, cap, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = 0;
+        snprintf(out, cap, "%s", colon);
+        break;
+    }
+    if (f) fclose(f);
+}
+
+static void put(json_t *o, const char *key, const char *value)
+{
+    json_object_set_new(o, key, json_string(value));
+}
+
+static void put_machine(json_t *o)
+{
+    char text[512];
+    proc_value(text, sizeof text, "/proc/cpuinfo", "model name");
+    put(o, "cpu", text);
+    json_object_set_new(o, "processors_online", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    put(o, "vectors", blas_core_simd());
+    double page = (double)sysconf(_SC_PAGESIZE);
+    put(o, "memory", term_bytes(page * (double)sysconf(_SC_PHYS_PAGES)));
+    proc_value(text, sizeof text, "/proc/meminfo", "MemAvailable");
+    put(o, "memory_available", term_bytes(1024 * strtod(text, NULL)));
+}
+
+static void put_libraries(json_t *o)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s", openblas_get_config());
+    put(o, "openblas", text);
+    put(o, "openblas_core", blas_core_found());
+    put(o, "openblas_core_wanted", blas_core_wanted() ? blas_core_wanted() : "no opinion");
+    put(o,
+        "openblas_verdict",
+        !blas_core_poor()    ? "suits this processor"
+        : blas_core_chosen() ? "poor in spite of a second start"
+        : getenv("OPENBLAS_CORETYPE")
+            ? "poor, and OPENBLAS_CORETYPE asks for it"
+            : "poor: --linear blas starts kvref again with OPENBLAS_CORETYPE set");
+    put(o, "jansson", JANSSON_VERSION);
+    put(o, "utf8proc", utf8proc_version());
+    snprintf(text, sizeof text, "%d.%d", PCRE2_MAJOR, PCRE2_MINOR);
+    put(o, "pcre2", text);
+    put(o, "sndfile", sf_version_string());
+    put(o, "cuda", "not built in");
+}
+
+typedef struct test_log {
+    json_t *tests;
+    int n_bad;
+} test_log;
+
+static void on_test(void *user, const char *claim, bool good, const char *detail)
+{
+    test_log *log = user;
+    json_array_append_new(
+        log->tests, json_pack("{s:s,s:b,s:s}", "claim", claim, "ok", good, "detail", detail));
+    log->n_bad += !good;
+}
+
+static void print_text(const json_t *o)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)o, key, value)
+    {
+        if (json_is_string(value)) printf("%-22s %s\n", key, json_string_value(value));
+        if (json_is_integer(value))
+            printf("%-22s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
+        size_t i;
+        json_t *t;
+        json_array_foreach(value, i, t)
+            printf("%-7s %s (%s)\n",
+                   json_is_true(json_object_get(t, "ok")) ? "ok" : "NOT OK",
+                   json_string_value(json_object_get(t, "claim")),
+                   json_string_value(json_object_get(t, "detail")));
+    }
+}
+
+static int run_doctor(const cli_command *self, void *args, const cli_given *given)
+{
+    (void)self;
+    (void)given;
+    const doctor_args *a = args;
+    json_t *o = json_object();
+    test_log log = {json_array(), 0};
+    put(o, "kvref", PACKAGE_VERSION);
+    put(o, "compiler", COMPILER);
+    put(o, "sanitizer", SANITIZER);
+    put_machine(o);
+    put_libraries(o);
+    if (!a->no_test) selftest_run(on_test, &log);
+    json_object_set_new(o, "tests", log.tests);
+    put(o, "verdict", log.n_bad ? "something is wrong" : "good");
+    if (a->json) {
+        json_dumpf(o, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        print_text(o);
+    }
+    json_decref(o);
+    return log.n_bad ? 1 : 0;
+}
+
+const cli_command cmd_doctor = {
+    .name = "doctor",
+    .summary = "Describe the machine and test the arithmetic on it",
+    .usage = "[--json] [--no-test]",
+    .text = "Prints the processor, memory, libraries and what OpenBLAS has chosen, then runs a "
+            "self-test of about a second.",
+    .option = doctor_options,
+    .status = "0 all is well, 1 a self-test failed",
+    .example = "kvref doctor\n"
+               "kvref doctor --json",
+    .n_args = sizeof(doctor_args),
+    .run = run_doctor,
+};

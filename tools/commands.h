@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The subcommands, one file cmd_NAME.c each. */
+#ifndef KVREF_TOOLS_COMMANDS_H
+#define KVREF_TOOLS_COMMANDS_H
+
+#include "tools/cli.h"
+
+extern const cli_command cmd_doctor;
+extern const cli_command cmd_make_model;
+
+#endif

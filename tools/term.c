@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages, the progress line, signals, and closing standard output. */
+#include "tools/term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t held, caught, line_open;
+
+static void on_signal(int number)
+{
+    if (held) {
+        caught = number;
+        return;
+    }
+    if (line_open && write(STDERR_FILENO, "\n", 1) < 0) _exit(128 + number);
+    _exit(128 + number);
+}
+
+/* A descriptor that is closed would be given to the next file opened, and messages would end
+ * up in that file. Opened the wrong way round, it takes the number but refuses every use. */
+static void fill_descriptor(int fd, int flags)
+{
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) return;
+    int got = open("/dev/null", flags);
+    if (got >= 0 && got != fd) {
+        dup2(got, fd);
+        close(got);
+    }
+}
+
+void term_start(void)
+{
+    fill_descriptor(STDIN_FILENO, O_WRONLY);
+    fill_descriptor(STDOUT_FILENO, O_RDONLY);
+    fill_descriptor(STDERR_FILENO, O_WRONLY);
+    signal(SIGPIPE, SIG_IGN);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    static const int number[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
+        struct sigaction before;
+        bool ignored = sigaction(number[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!ignored) sigaction(number[i], &action, NULL); /* nohup stays in force */
+    }
+}
+
+void term_hold(void)
+{
+    held = 1;
+}
+
+void term_release(void)
+{
+    held = 0;
+    if (caught) on_signal(caught);
+}
+
+int term_signal(void)
+{
+    return caught;
+}
+
+int term_error(const char *command, const kvref_error *err)
+{
+    fprintf(stderr, "kvref%s%s: %s\n", *command ? " " : "", command, err->text);
+    return caught && err->status == KVREF_E_STOPPED ? 128 + caught : 2;
+}
+
+int term_finish(const char *command, int status)
+{
+    errno = 0;
+    bool bad = ferror(stdout) != 0;
+    bad |= fflush(stdout) != 0;
+    bad |= fclose(stdout) != 0;
+    if (!bad) return status;
+    if (errno != EPIPE) /* a reader that has seen enough needs no message */
+        fprintf(stderr,
+                "kvref%s%s: standard output: cannot write%s%s\n",
+                *command ? " " : "",
+                command,
+                errno ? ": " : "",
+                errno ? strerror(errno) : "");
+    return 2;
+}
+
+static void note_line(void *user, const char *text)
+{
+    const char *command = user;
+    fprintf(stderr, "kvref %s: note: %s\n", command, text);
+}
+
+kvref_log term_notes(const char *command)
+{
+    union {
+        const char *in;
+        void *out;
+    } u = {command};
+    return (kvref_log){note_line, u.out};
+}
+
+double term_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void term_meter_open(term_meter *m, const char *label, const char *unit)
+{
+    const char *kind = getenv("TERM");
+    bool can = isatty(STDERR_FILENO) && kind && strcmp(kind, "dumb") != 0;
+    *m = (term_meter){label, unit, term_clock(), 0, can};
+}
+
+void term_meter_show(term_meter *m, uint64_t done, uint64_t total)
+{
+    double now = term_clock();
+    if (!m->active || now - m->shown < 0.1) return;
+    m->shown = now;
+    line_open = 1;
+    double rate = now > m->start ? (double)done / (now - m->start) : 0;
+    char count[80];
+    bool bytes = strcmp(m->unit, "bytes") == 0;
+    if (bytes) {
+        snprintf(count,
+                 sizeof count,
+                 "%s of %s, %s/s",
+                 term_bytes((double)done),
+                 term_bytes((double)total),
+                 term_bytes(rate));
+    } else {
+        snprintf(count,
+                 sizeof count,
+                 "%llu of at most %llu %s, %.1f %s/s",
+                 (unsigned long long)done,
+                 (unsigned long long)total,
+                 m->unit,
+                 rate,
+                 m->unit);
+    }
+    fprintf(stderr, "\r\033[K%s: %s", m->label, count);
+    fflush(stderr);
+}
+
+void term_meter_close(term_meter *m)
+{
+    if (m->active && line_open) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+    }
+    line_open = 0;
+    m->active = false;
+}
+
+const char *term_bytes(double n_byte)
+{
+    static char ring[8][32];
+    static unsigned next;
+    static const char *const unit[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
+    char *text = ring[next++ % 8];
+    size_t u = 0;
+    while (n_byte >= 999.95 && u + 1 < sizeof unit / sizeof unit[0]) {
+        n_byte /= 1000;
+        u++;
+    }
+    snprintf(text, 32, u ? "%.1f %s" : "%.0f %s", n_byte, unit[u]);
+    return text;
+}

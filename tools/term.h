@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Talking to people: messages, a progress line, signals, and the end of the program. No colour
+ * is ever used, so NO_COLOR has nothing to switch off. */
+#ifndef KVREF_TOOLS_TERM_H
+#define KVREF_TOOLS_TERM_H
+
+#include "kvref/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Once at start. Closed standard streams are replaced, so that no file can take their number,
+ * and writing to a closed standard output still fails. SIGPIPE becomes a write error. */
+void term_start(void);
+
+/* "kvref NAME: text" on standard error. Returns the exit status for it: 2, or 128 + the signal
+ * when the error is that a signal asked to stop. */
+int term_error(const char *command, const kvref_error *err);
+
+/* Standard output flushed and closed; a write error makes the status 2. */
+int term_finish(const char *command, int status);
+
+/* SIGINT, SIGTERM and SIGHUP end the program at once with 128 + signal, which leaves nothing
+ * behind while no file is being written. Between hold and release they are only remembered. */
+void term_hold(void);
+void term_release(void);
+
+/* The signal that was caught while held, 0: none. */
+int term_signal(void);
+
+/* A log that prints notes as "kvref NAME: note: ..." on standard error. */
+kvref_log term_notes(const char *command);
+
+/* One line on standard error, rewritten at most ten times a second, and only if that is a
+ * terminal. unit: "frames". total 0: not known. */
+typedef struct term_meter {
+    const char *label, *unit;
+    double start, shown;
+    bool active;
+} term_meter;
+
+void term_meter_open(term_meter *m, const char *label, const char *unit);
+void term_meter_show(term_meter *m, uint64_t done, uint64_t total);
+void term_meter_close(term_meter *m);
+
+/* Seconds of a steady clock. */
+double term_clock(void);
+
+/* "1.5 GB" and the like, decimal units, in a buffer good for the next 7 calls. */
+const char *term_bytes(double n_byte);
+
+#endif
