@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Uniform numbers from torch's CPU stream or from a counter that any program can address
- * (spec 04 section 5). 24 bits a number, k / 2^24. */
+/* Uniform numbers from three sources: torch's CPU stream, a counter that any program can
+ * address, and a file (spec 04 section 5). The first two give 24 bits a number, k / 2^24. */
 #include "base/base.h"
+#include "base/npy.h"
 #include "base/random.h"
 #include "kvref/sample.h"
 
 #include <stdlib.h>
 
-typedef enum noise_kind { NOISE_MT19937, NOISE_COUNTER } noise_kind;
+typedef enum noise_kind { NOISE_MT19937, NOISE_COUNTER, NOISE_FILE } noise_kind;
+
+/* value [sample, frame, 2*n_main + (n_codebook-1)*n_code] */
+typedef struct noise_table {
+    float *value;
+    int64_t n_sample, n_frame, width;
+    int n_main, n_code, n_codebook;
+} noise_table;
 
 struct kvref_noise {
     noise_kind kind;
     kvref_mt19937 mt;
     uint32_t key[2];
+    noise_table table;
 };
 
 static float unit(uint32_t bits24)
@@ -41,6 +50,76 @@ kvref_status kvref_noise_counter(kvref_noise **out, uint64_t seed, kvref_error *
     (*out)->key[0] = (uint32_t)seed;
     (*out)->key[1] = (uint32_t)(seed >> 32);
     return KVREF_OK;
+}
+
+static kvref_status check_table(const noise_table *t, const char *path, kvref_error *err)
+{
+    int64_t n = t->n_sample * t->n_frame * t->width;
+    for (int64_t i = 0; i < n; i++)
+        if (!(t->value[i] >= 0 && t->value[i] < 1))
+            return kvref_fail(err,
+                              KVREF_E_FORMAT,
+                              "%s: sample %lld, frame %lld, number %lld: expected 0 <= u < 1, "
+                              "found %g",
+                              path,
+                              (long long)(i / t->width / t->n_frame),
+                              (long long)(i / t->width % t->n_frame),
+                              (long long)(i % t->width),
+                              (double)t->value[i]);
+    return KVREF_OK;
+}
+
+static kvref_status read_table(noise_table *t, const char *path, kvref_error *err)
+{
+    int64_t dim[KVREF_NPY_MAX_DIM];
+    int n_dim;
+    KVREF_TRY(kvref_npy_f32(&t->value, dim, &n_dim, path, err));
+    if (n_dim != 3)
+        return kvref_fail(err,
+                          KVREF_E_SHAPE,
+                          "%s: expected 3 axes (sample, frame, number), found %d",
+                          path,
+                          n_dim);
+    if (dim[2] != t->width)
+        return kvref_fail(err,
+                          KVREF_E_SHAPE,
+                          "%s: expected %lld numbers a frame (2 x %d main-token candidates + "
+                          "%d x %d codes), found %lld",
+                          path,
+                          (long long)t->width,
+                          t->n_main,
+                          t->n_codebook - 1,
+                          t->n_code,
+                          (long long)dim[2]);
+    t->n_sample = dim[0];
+    t->n_frame = dim[1];
+    return check_table(t, path, err);
+}
+
+kvref_status kvref_noise_file(kvref_noise **out,
+                              const char *path,
+                              int n_main,
+                              int n_code,
+                              int n_codebook,
+                              kvref_error *err)
+{
+    *out = NULL;
+    if (n_main < 1 || n_code < 1 || n_codebook < 1)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "noise file: expected sizes from 1 on, found %d, %d, %d",
+                          n_main,
+                          n_code,
+                          n_codebook);
+    KVREF_TRY(noise_new(out, NOISE_FILE, err));
+    noise_table *t = &(*out)->table;
+    t->n_main = n_main;
+    t->n_code = n_code;
+    t->n_codebook = n_codebook;
+    t->width = 2 * (int64_t)n_main + (n_codebook - 1) * (int64_t)n_code;
+    kvref_status status = read_table(t, path, err);
+    if (status != KVREF_OK) kvref_noise_close(out);
+    return status;
 }
 
 static int32_t wanted(const kvref_draw *draw, int i)
@@ -101,19 +180,57 @@ static void fill_counter(const uint32_t key[2], float *u, const kvref_draw *draw
     }
 }
 
+/* Main-token sets hold the candidates alone, in their order; code sets are whole. */
+static kvref_status
+fill_file(const noise_table *t, float *u, const kvref_draw *draw, kvref_error *err)
+{
+    if (draw->sample >= t->n_sample || draw->frame >= t->n_frame)
+        return kvref_fail(err,
+                          KVREF_E_CAPACITY,
+                          "noise file: expected sample below %lld and frame below %lld, "
+                          "found %d and %d",
+                          (long long)t->n_sample,
+                          (long long)t->n_frame,
+                          draw->sample,
+                          draw->frame);
+    bool main_token = draw->set < 2;
+    int found = main_token ? draw->n : draw->n_set,
+        expected = main_token ? t->n_main : t->n_code;
+    if (draw->set > t->n_codebook || found != expected)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "noise file: set %d of %d numbers: expected %d (sets 0..%d)",
+                          draw->set,
+                          found,
+                          expected,
+                          t->n_codebook);
+    const float *from = t->value + (draw->sample * t->n_frame + draw->frame) * t->width;
+    from += main_token ? draw->set * (int64_t)t->n_main
+                       : 2 * (int64_t)t->n_main + (draw->set - 2) * (int64_t)t->n_code;
+    for (int i = 0; i < draw->n; i++) u[i] = from[main_token ? i : wanted(draw, i)];
+    return KVREF_OK;
+}
+
 kvref_status
 kvref_noise_fill(kvref_noise *noise, float *u, const kvref_draw *draw, kvref_error *err)
 {
     KVREF_TRY(check_draw(draw, err));
-    if (noise->kind == NOISE_MT19937)
+    switch (noise->kind) {
+    case NOISE_MT19937:
         fill_mt19937(&noise->mt, u, draw);
-    else
+        break;
+    case NOISE_COUNTER:
         fill_counter(noise->key, u, draw);
+        break;
+    case NOISE_FILE:
+        return fill_file(&noise->table, u, draw, err);
+    }
     return KVREF_OK;
 }
 
 void kvref_noise_close(kvref_noise **noise)
 {
+    if (*noise) free((*noise)->table.value);
     free(*noise);
     *noise = NULL;
 }

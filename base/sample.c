@@ -6,7 +6,9 @@
  * every rank, which is what torch's CPU code was seen to do. Sums run in a written order (by
  * rank in the first softmax, by index in the second), so the result depends on nothing else. */
 #include "kvref/sample.h"
+
 #include "base/base.h"
+#include "kvref/fmath.h"
 
 #include <math.h>
 #include <string.h>
@@ -95,7 +97,7 @@ count_kept(float *e, const float *logits, const int32_t *order, int n, const kvr
     float max = logits[order[0]], total = 0;
     for (int r = 0; r < n; r++) {
         int i = order[r];
-        e[i] = expf(logits[i] - max);
+        e[i] = kvref_expf(logits[i] - max);
         total += e[i];
     }
     double sum = 0;
@@ -129,7 +131,7 @@ kvref_status kvref_sample_probs(float *p,
     for (int r = 0; r < kept; r++) {
         /* Two quotients that overflow alike are equal, not a NaN apart. */
         float x = logits[order[r]] / t;
-        p[order[r]] = expf(x == max ? 0 : x - max);
+        p[order[r]] = kvref_expf(x == max ? 0 : x - max);
     }
     for (int i = 0; i < n; i++) total += p[i];
     for (int i = 0; i < n; i++) p[i] /= total;
@@ -142,7 +144,7 @@ int kvref_sample_draw(const float *p, const float *u, int n)
     float most = -1;
     for (int i = 0; i < n; i++) {
         if (!(p[i] > 0)) continue;
-        float ratio = p[i] / -logf(u[i]);
+        float ratio = p[i] / -kvref_logf(u[i]);
         if (ratio > most) {
             most = ratio;
             best = i;

@@ -32,6 +32,11 @@ check_PROGRAMS += %D%/test_noise
 %C%_test_noise_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_noise_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += %D%/test_noise_file
+%C%_test_noise_file_SOURCES = %D%/test_noise_file.c
+%C%_test_noise_file_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_noise_file_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_sample
 %C%_test_sample_SOURCES = %D%/test_sample.c
 %C%_test_sample_CPPFLAGS = $(TEST_CPPFLAGS)
