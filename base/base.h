@@ -41,7 +41,7 @@ void kvref_map_close(kvref_map *map);
 char *kvref_path_join(const char *dir, const char *name);
 
 /* A file that appears complete or not at all: written under a temporary name in the same
- * folder, then renamed. */
+ * folder, then renamed. A device or a pipe is written straight; a folder is refused. */
 typedef struct kvref_out kvref_out;
 kvref_status kvref_out_open(kvref_out **out, const char *path, kvref_error *err);
 kvref_status kvref_out_put(kvref_out *o, const void *data, size_t n_byte, kvref_error *err);

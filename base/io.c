@@ -67,32 +67,58 @@ static kvref_status out_error(const kvref_out *o, kvref_error *err)
     return kvref_fail(err, KVREF_E_IO, "%s: cannot write: %s", o->path, strerror(errno));
 }
 
-kvref_status kvref_out_open(kvref_out **out, const char *path, kvref_error *err)
+/* Where the bytes really go: a link is followed, so that it is kept and its target replaced. A
+ * device or a pipe is written straight, because renaming onto it would replace it. */
+static kvref_status resolve(kvref_out *o, bool *straight, const char *path, kvref_error *err)
 {
-    *out = NULL;
-    kvref_out *o = calloc(1, sizeof *o);
-    size_t need = strlen(path) + 16;
-    if (o) {
-        o->path = strdup(path);
-        o->temp = malloc(need);
-    }
-    if (!o || !o->path || !o->temp) {
-        kvref_out_abort(&o);
-        return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    }
-    snprintf(o->temp, need, "%s.XXXXXX", path);
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    o->path = there ? realpath(path, NULL) : NULL;
+    if (!o->path) o->path = strdup(path);
+    if (!o->path) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    if (there && S_ISDIR(st.st_mode))
+        return kvref_fail(
+            err, KVREF_E_IO, "%s: expected a file to write, found a directory", path);
+    *straight = there && !S_ISREG(st.st_mode);
+    return KVREF_OK;
+}
+
+static kvref_status open_straight(kvref_out *o, kvref_error *err)
+{
+    o->file = fopen(o->path, "wbe");
+    return o->file ? KVREF_OK : out_error(o, err);
+}
+
+static kvref_status open_beside(kvref_out *o, kvref_error *err)
+{
+    size_t need = strlen(o->path) + 16;
+    o->temp = malloc(need);
+    if (!o->temp) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    snprintf(o->temp, need, "%s.XXXXXX", o->path);
     int fd = mkostemp(o->temp, O_CLOEXEC);
     if (fd < 0) {
         free(o->temp);
         o->temp = NULL;
-    } else {
-        mode_t mask = umask(0); /* mkostemp makes 0600; a result is an ordinary file */
-        umask(mask);
-        if (fchmod(fd, 0666 & ~mask) == 0) o->file = fdopen(fd, "wb");
-        if (!o->file) close(fd);
+        return out_error(o, err);
     }
-    if (!o->file) {
-        kvref_status s = out_error(o, err);
+    mode_t mask = umask(0); /* mkostemp makes 0600; a result is an ordinary file */
+    umask(mask);
+    if (fchmod(fd, 0666 & ~mask) == 0) o->file = fdopen(fd, "wb");
+    if (o->file) return KVREF_OK;
+    kvref_status s = out_error(o, err);
+    close(fd);
+    return s;
+}
+
+kvref_status kvref_out_open(kvref_out **out, const char *path, kvref_error *err)
+{
+    *out = NULL;
+    bool straight = false;
+    kvref_out *o = calloc(1, sizeof *o);
+    if (!o) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    kvref_status s = resolve(o, &straight, path, err);
+    if (s == KVREF_OK) s = straight ? open_straight(o, err) : open_beside(o, err);
+    if (s != KVREF_OK) {
         kvref_out_abort(&o);
         return s;
     }
@@ -113,7 +139,7 @@ kvref_status kvref_out_commit(kvref_out **o, kvref_error *err)
     bad |= fclose(p->file) != 0;
     p->file = NULL;
     kvref_status s = KVREF_OK;
-    if (bad || rename(p->temp, p->path) != 0) {
+    if (bad || (p->temp && rename(p->temp, p->path) != 0)) {
         s = out_error(p, err);
     } else {
         free(p->temp);

@@ -3,9 +3,11 @@
 #include "base/pool.h"
 #include "tests/support.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static kvref_error err;
@@ -94,6 +96,37 @@ START_TEST(only_regular_files_are_mapped)
 }
 END_TEST
 
+/* Written and committed: what the file at path then holds. */
+static void put_out(const char *path, const char *text)
+{
+    kvref_out *o;
+    must(kvref_out_open(&o, path, &err), err);
+    must(kvref_out_put(o, text, strlen(text), &err), err);
+    must(kvref_out_commit(&o, &err), err);
+}
+
+START_TEST(a_link_or_a_device_is_never_replaced_by_the_output)
+{
+    struct stat st;
+    const char *dir = support_temp_dir(), *link = support_path(dir, "link");
+    support_write(support_path(dir, "target"), "old", 3);
+    ck_assert_int_eq(symlink("target", link), 0);
+    put_out(link, "whole");
+    ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    ck_assert(stat(link, &st) == 0 && st.st_size == 5);
+    const char *pipe = support_path(dir, "pipe");
+    ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+    int fd = open(pipe, O_RDONLY | O_NONBLOCK);
+    put_out(pipe, "whole");
+    char got[8] = {0};
+    ck_assert(read(fd, got, sizeof got) == 5 && strcmp(got, "whole") == 0);
+    close(fd);
+    ck_assert(lstat(pipe, &st) == 0 && S_ISFIFO(st.st_mode));
+    kvref_out *o;
+    must_fail(kvref_out_open(&o, dir, &err), KVREF_E_IO, err, "found a directory");
+}
+END_TEST
+
 START_TEST(an_output_file_appears_complete_or_not_at_all)
 {
     const char *path = support_path(support_temp_dir(), "out");
@@ -166,6 +199,7 @@ int main(void)
     tcase_add_test(tc, every_status_has_its_own_name);
     tcase_add_test(tc, only_regular_files_are_mapped);
     tcase_add_test(tc, an_output_file_appears_complete_or_not_at_all);
+    tcase_add_test(tc, a_link_or_a_device_is_never_replaced_by_the_output);
     tcase_add_test(tc, every_task_runs_exactly_once_whatever_the_threads);
     tcase_add_test(tc, thread_counts_out_of_range_are_refused);
     suite_add_tcase(suite, tc);
