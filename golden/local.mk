@@ -1,0 +1,40 @@
+golden_data = \
+	%D%/MANIFEST.json \
+	%D%/SHA256SUMS \
+	%D%/lm/A.json \
+	%D%/lm/A.safetensors \
+	%D%/lm/B.json \
+	%D%/lm/B.safetensors \
+	%D%/lm/C.json \
+	%D%/lm/C.safetensors \
+	%D%/lm/D.json \
+	%D%/lm/D.safetensors \
+	%D%/lm/L.json \
+	%D%/lm/L.safetensors \
+	%D%/lm/golden-lm.json
+
+EXTRA_DIST += $(golden_data) \
+	%D%/README.md \
+	%D%/formula.py \
+	%D%/import_upstream.py \
+	%D%/manifest.py \
+	%D%/oracle.py
+
+CLEANFILES += %D%/remade/lm/*
+
+# Makes again what can be made from the tree alone and compares; with the uncut upstream files at
+# hand, imports them again as well. Nothing in the source tree changes.
+golden:
+	@set -e; PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE; \
+	from=$(srcdir)/%D%; to=%D%/remade; shared=$${KVREF_SHARED:-$(srcdir)/../shared}; \
+	$(MKDIR_P) $$to/lm; \
+	$(PYTHON) $$from/oracle.py make $$from/lm/D.json $$to/lm/D.safetensors; \
+	$(PYTHON) $$from/oracle.py diff $$from/lm/D.safetensors $$to/lm/D.safetensors; \
+	if test -f $$shared/golden/upstream-A.safetensors; then \
+	  $(PYTHON) $$from/import_upstream.py $$shared $$to; \
+	  for f in A.json A.safetensors B.json B.safetensors C.json C.safetensors L.json \
+	      L.safetensors golden-lm.json; do cmp $$from/lm/$$f $$to/lm/$$f; done; \
+	  echo "upstream's files: imported again, equal"; \
+	fi
+
+.PHONY: golden

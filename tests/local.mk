@@ -56,3 +56,7 @@ check_PROGRAMS += %D%/test_codes
 %C%_test_codes_SOURCES = %D%/test_codes.c %D%/npy_make.h
 %C%_test_codes_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_codes_LDADD = $(TEST_LIBS)
+
+dist_check_SCRIPTS += \
+	%D%/test_golden_sums.sh \
+	%D%/test_oracle.sh
