@@ -6,21 +6,30 @@
 #include "base/base.h"
 #include "kvref/file.h"
 
+/* What one kvref_file may hold: far above any checkpoint, low enough that a hostile file
+ * cannot ask for much memory. */
+enum { KVREF_MAX_TENSOR = 65536, KVREF_MAX_NAME = 255 };
+
 typedef struct kvref_part {
     char *path; /* one mapped file */
     kvref_map map;
 } kvref_part;
 
+typedef struct kvref_entry {
+    kvref_tensor tensor; /* first, so that a tensor's address is its entry's; name owned */
+    int part;
+} kvref_entry;
+
 struct kvref_file {
     kvref_part *part;
     size_t n_part, cap_part;
-    kvref_tensor *tensor; /* by name once finished; names owned */
-    int *part_of;         /* [n_tensor], moves with tensor      */
-    size_t n_tensor, cap_tensor, cap_part_of;
-    char **meta; /* [2*n_meta] key, value              */
+    kvref_entry *entry; /* by name once finished    */
+    size_t n_entry, cap_entry;
+    char **meta; /* [2*n_meta] key, value    */
     size_t n_meta, cap_meta;
-    void **block; /* gathered tensors, owned            */
+    void **block; /* gathered tensors, owned  */
     size_t n_block, cap_block;
+    bool is_pth; /* the names are a .pth's   */
 };
 
 /* An empty file with no parts. */
@@ -28,6 +37,14 @@ kvref_status kvref_file_new(kvref_file **out, kvref_error *err);
 
 /* Maps path as the next part; *index receives its number. */
 kvref_status kvref_file_add_part(kvref_file *f, int *index, const char *path, kvref_error *err);
+
+/* The same with borrowed bytes in place of a file; path is used in messages. */
+kvref_status kvref_file_add_memory(kvref_file *f,
+                                   int *index,
+                                   const char *path,
+                                   const void *data,
+                                   size_t n_byte,
+                                   kvref_error *err);
 
 /* Adds a tensor of part `part`; the name (n_name bytes, no NUL inside) is copied. */
 kvref_status kvref_file_add(kvref_file *f,
@@ -46,8 +63,21 @@ kvref_file_add_meta(kvref_file *f, const char *key, const char *value, kvref_err
 /* Sorts by name; a name that occurs twice is FORMAT, naming both files. */
 kvref_status kvref_file_finish(kvref_file *f, kvref_error *err);
 
+/* Dtype of a name as safetensors spells it; false: none of ours. */
+bool kvref_dtype_parse(kvref_dtype *out, const char *name);
+
+/* Product of dim[0..n_dim-1] and the element size; false on overflow or a negative size. */
+bool kvref_tensor_bytes(size_t *out, kvref_dtype dtype, int n_dim, const int64_t *dim);
+
 /* Parse a mapped part and add its tensors. */
 kvref_status kvref_safetensors_parse(kvref_file *f, int part, kvref_error *err);
 kvref_status kvref_pth_parse(kvref_file *f, int part, const kvref_log *log, kvref_error *err);
+
+/* Opens the shards that an index file names and checks them against it. */
+kvref_status kvref_shards_open(kvref_file *f,
+                               const char *dir,
+                               const char *index_path,
+                               const kvref_log *log,
+                               kvref_error *err);
 
 #endif

@@ -58,7 +58,7 @@ char *kvref_path_join(const char *dir, const char *name)
 }
 
 struct kvref_out {
-    char *path, *temp;
+    char *path, *temp; /* temp NULL: no temporary file exists */
     FILE *file;
 };
 
@@ -73,14 +73,14 @@ static kvref_status resolve(kvref_out *o, bool *straight, const char *path, kvre
 {
     struct stat st;
     bool there = stat(path, &st) == 0;
-    o->path = there ? realpath(path, NULL) : NULL;
-    if (!o->path) o->path = strdup(path);
-    if (!o->path) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    if (!*path) return kvref_fail(err, KVREF_E_ARG, "output path: expected a name, found \"\"");
     if (there && S_ISDIR(st.st_mode))
         return kvref_fail(
             err, KVREF_E_IO, "%s: expected a file to write, found a directory", path);
     *straight = there && !S_ISREG(st.st_mode);
-    return KVREF_OK;
+    o->path = there && !*straight ? realpath(path, NULL) : NULL;
+    if (!o->path) o->path = strdup(path);
+    return o->path ? KVREF_OK : kvref_fail(err, KVREF_E_MEMORY, "out of memory");
 }
 
 static kvref_status open_straight(kvref_out *o, kvref_error *err)
@@ -89,25 +89,30 @@ static kvref_status open_straight(kvref_out *o, kvref_error *err)
     return o->file ? KVREF_OK : out_error(o, err);
 }
 
+/* A new file in the folder of path, with the permissions any new file gets. The process number
+ * keeps programs apart, O_EXCL the threads of one. */
 static kvref_status open_beside(kvref_out *o, kvref_error *err)
 {
-    size_t need = strlen(o->path) + 16;
-    o->temp = malloc(need);
-    if (!o->temp) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    snprintf(o->temp, need, "%s.XXXXXX", o->path);
-    int fd = mkostemp(o->temp, O_CLOEXEC);
-    if (fd < 0) {
-        free(o->temp);
-        o->temp = NULL;
-        return out_error(o, err);
+    const char *slash = strrchr(o->path, '/');
+    int n_dir = slash ? (int)(slash - o->path) + 1 : 0, fd = -1;
+    size_t need = (size_t)n_dir + 48;
+    char *temp = malloc(need);
+    if (!temp) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    for (int i = 0; fd < 0 && i < 10000; i++) {
+        snprintf(temp, need, "%.*s.kvref-%ld-%d.tmp", n_dir, o->path, (long)getpid(), i);
+        fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
     }
-    mode_t mask = umask(0); /* mkostemp makes 0600; a result is an ordinary file */
-    umask(mask);
-    if (fchmod(fd, 0666 & ~mask) == 0) o->file = fdopen(fd, "wb");
+    if (fd < 0) {
+        kvref_status s = out_error(o, err);
+        free(temp);
+        return s;
+    }
+    o->temp = temp;
+    o->file = fdopen(fd, "wb");
     if (o->file) return KVREF_OK;
-    kvref_status s = out_error(o, err);
     close(fd);
-    return s;
+    return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
 }
 
 kvref_status kvref_out_open(kvref_out **out, const char *path, kvref_error *err)
@@ -118,12 +123,11 @@ kvref_status kvref_out_open(kvref_out **out, const char *path, kvref_error *err)
     if (!o) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     kvref_status s = resolve(o, &straight, path, err);
     if (s == KVREF_OK) s = straight ? open_straight(o, err) : open_beside(o, err);
-    if (s != KVREF_OK) {
+    if (s == KVREF_OK)
+        *out = o;
+    else
         kvref_out_abort(&o);
-        return s;
-    }
-    *out = o;
-    return KVREF_OK;
+    return s;
 }
 
 kvref_status kvref_out_put(kvref_out *o, const void *data, size_t n_byte, kvref_error *err)
@@ -135,10 +139,12 @@ kvref_status kvref_out_put(kvref_out *o, const void *data, size_t n_byte, kvref_
 kvref_status kvref_out_commit(kvref_out **o, kvref_error *err)
 {
     kvref_out *p = *o;
-    int bad = fflush(p->file) != 0;
-    bad |= fclose(p->file) != 0;
-    p->file = NULL;
     kvref_status s = KVREF_OK;
+    errno = EIO; /* of a write that failed earlier */
+    bool bad = ferror(p->file) != 0;
+    bad = fflush(p->file) != 0 || bad;
+    bad = fclose(p->file) != 0 || bad;
+    p->file = NULL;
     if (bad || (p->temp && rename(p->temp, p->path) != 0)) {
         s = out_error(p, err);
     } else {

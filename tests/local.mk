@@ -60,3 +60,17 @@ check_PROGRAMS += %D%/test_codes
 dist_check_SCRIPTS += \
 	%D%/test_golden_sums.sh \
 	%D%/test_oracle.sh
+check_PROGRAMS += %D%/test_safetensors
+%C%_test_safetensors_SOURCES = %D%/test_safetensors.c
+%C%_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_safetensors_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_safetensors_cost
+%C%_test_safetensors_cost_SOURCES = %D%/test_safetensors_cost.c
+%C%_test_safetensors_cost_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_safetensors_cost_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_shards
+%C%_test_shards_SOURCES = %D%/test_shards.c
+%C%_test_shards_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_shards_LDADD = $(TEST_LIBS)
