@@ -4,21 +4,30 @@ noinst_HEADERS += \
 	%D%/json.h \
 	%D%/npy.h \
 	%D%/pool.h \
-	%D%/random.h
+	%D%/random.h \
+	%D%/tokenizer.h
 
 libkvref_a_SOURCES += \
+	%D%/added.c \
+	%D%/bpe.c \
 	%D%/codes.c \
 	%D%/compare.c \
 	%D%/file.c \
 	%D%/io.c \
 	%D%/json.c \
+	%D%/nfc.c \
 	%D%/noise.c \
 	%D%/npy.c \
 	%D%/pool.c \
+	%D%/pretoken.c \
 	%D%/pth.c \
 	%D%/random.c \
 	%D%/safetensors.c \
 	%D%/sample.c \
 	%D%/shards.c \
 	%D%/status.c \
+	%D%/tokenizer.c \
+	%D%/tokenizer_load.c \
+	%D%/tokenizer_merges.c \
+	%D%/tokenizer_rules.c \
 	%D%/writer.c

@@ -11,23 +11,29 @@ golden_data = \
 	%D%/lm/D.safetensors \
 	%D%/lm/L.json \
 	%D%/lm/L.safetensors \
-	%D%/lm/golden-lm.json
+	%D%/lm/golden-lm.json \
+	%D%/tokenizer/small-vectors.json \
+	%D%/tokenizer/small.json
 
 EXTRA_DIST += $(golden_data) \
 	%D%/README.md \
 	%D%/formula.py \
 	%D%/import_upstream.py \
 	%D%/manifest.py \
-	%D%/oracle.py
+	%D%/oracle.py \
+	%D%/tokenizer/make_small.py
 
-CLEANFILES += %D%/remade/lm/*
+CLEANFILES += %D%/remade/lm/* %D%/remade/tokenizer/*
 
 # Makes again what can be made from the tree alone and compares; with the uncut upstream files at
 # hand, imports them again as well. Nothing in the source tree changes.
 golden:
 	@set -e; PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE; \
 	from=$(srcdir)/%D%; to=%D%/remade; shared=$${KVREF_SHARED:-$(srcdir)/../shared}; \
-	$(MKDIR_P) $$to/lm; \
+	$(MKDIR_P) $$to/lm $$to/tokenizer; \
+	$(PYTHON) $$from/tokenizer/make_small.py $$to/tokenizer; \
+	for f in small.json small-vectors.json; do \
+	  cmp $$from/tokenizer/$$f $$to/tokenizer/$$f; done; \
 	$(PYTHON) $$from/oracle.py make $$from/lm/D.json $$to/lm/D.safetensors; \
 	$(PYTHON) $$from/oracle.py diff $$from/lm/D.safetensors $$to/lm/D.safetensors; \
 	if test -f $$shared/golden/upstream-A.safetensors; then \

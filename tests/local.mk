@@ -74,3 +74,18 @@ check_PROGRAMS += %D%/test_shards
 %C%_test_shards_SOURCES = %D%/test_shards.c
 %C%_test_shards_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_shards_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_tokenizer_full
+%C%_test_tokenizer_full_SOURCES = %D%/test_tokenizer_full.c
+%C%_test_tokenizer_full_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_tokenizer_full_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_tokenizer
+%C%_test_tokenizer_SOURCES = %D%/test_tokenizer.c %D%/small_tokenizer.h
+%C%_test_tokenizer_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_tokenizer_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_pretoken
+%C%_test_pretoken_SOURCES = %D%/test_pretoken.c
+%C%_test_pretoken_CPPFLAGS = $(TEST_CPPFLAGS) $(PCRE2_CFLAGS)
+%C%_test_pretoken_LDADD = $(TEST_LIBS) $(PCRE2_LIBS)
