@@ -3,9 +3,12 @@ noinst_HEADERS += \
 	%D%/file.h \
 	%D%/json.h \
 	%D%/npy.h \
+	%D%/pickle.h \
 	%D%/pool.h \
+	%D%/pth.h \
 	%D%/random.h \
-	%D%/tokenizer.h
+	%D%/tokenizer.h \
+	%D%/zip.h
 
 libkvref_a_SOURCES += \
 	%D%/added.c \
@@ -18,9 +21,12 @@ libkvref_a_SOURCES += \
 	%D%/nfc.c \
 	%D%/noise.c \
 	%D%/npy.c \
+	%D%/pickle.c \
+	%D%/pickle_call.c \
 	%D%/pool.c \
 	%D%/pretoken.c \
 	%D%/pth.c \
+	%D%/pth_tensor.c \
 	%D%/random.c \
 	%D%/safetensors.c \
 	%D%/sample.c \
@@ -30,4 +36,5 @@ libkvref_a_SOURCES += \
 	%D%/tokenizer_load.c \
 	%D%/tokenizer_merges.c \
 	%D%/tokenizer_rules.c \
-	%D%/writer.c
+	%D%/writer.c \
+	%D%/zip.c

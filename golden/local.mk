@@ -13,7 +13,23 @@ golden_data = \
 	%D%/lm/L.safetensors \
 	%D%/lm/golden-lm.json \
 	%D%/tokenizer/small-vectors.json \
-	%D%/tokenizer/small.json
+	%D%/tokenizer/small.json \
+	%D%/pth/bad-byteorder.pth \
+	%D%/pth/bad-deflated.pth \
+	%D%/pth/bad-offset.pth \
+	%D%/pth/bad-selfdict.pth \
+	%D%/pth/bad-stride0.pth \
+	%D%/pth/bad-truncated-pickle.pth \
+	%D%/pth/bad-twopickles.pth \
+	%D%/pth/evil.pth \
+	%D%/pth/expected.json \
+	%D%/pth/flat.pth \
+	%D%/pth/generator.pth \
+	%D%/pth/module.pth \
+	%D%/pth/nested.pth \
+	%D%/pth/newer.pth \
+	%D%/pth/old.pth \
+	%D%/pth/views.pth
 
 EXTRA_DIST += $(golden_data) \
 	%D%/README.md \
@@ -21,7 +37,8 @@ EXTRA_DIST += $(golden_data) \
 	%D%/import_upstream.py \
 	%D%/manifest.py \
 	%D%/oracle.py \
-	%D%/tokenizer/make_small.py
+	%D%/tokenizer/make_small.py \
+	%D%/pth/README.md
 
 CLEANFILES += %D%/remade/lm/* %D%/remade/tokenizer/*
 

@@ -16,7 +16,7 @@ import sys
 import formula
 
 SCHEMA = 1
-DATA = (".safetensors", ".json", ".txt", ".npy")
+DATA = (".safetensors", ".json", ".txt", ".npy", ".pth")
 COPIED = ("config", "im_end", "rope_table", "sampling", "axes")
 
 

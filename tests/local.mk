@@ -60,6 +60,7 @@ check_PROGRAMS += %D%/test_codes
 dist_check_SCRIPTS += \
 	%D%/test_golden_sums.sh \
 	%D%/test_oracle.sh
+
 check_PROGRAMS += %D%/test_safetensors
 %C%_test_safetensors_SOURCES = %D%/test_safetensors.c
 %C%_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -89,3 +90,9 @@ check_PROGRAMS += %D%/test_pretoken
 %C%_test_pretoken_SOURCES = %D%/test_pretoken.c
 %C%_test_pretoken_CPPFLAGS = $(TEST_CPPFLAGS) $(PCRE2_CFLAGS)
 %C%_test_pretoken_LDADD = $(TEST_LIBS) $(PCRE2_LIBS)
+
+check_PROGRAMS += %D%/test_pth_golden
+%C%_test_pth_golden_SOURCES = %D%/test_pth_golden.c
+%C%_test_pth_golden_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_test_pth_golden_LDADD = $(TEST_LIBS)
+

@@ -11,7 +11,7 @@ cd "$golden"
 sha256sum --check --strict --quiet SHA256SUMS
 
 listed=$(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)
-present=$(find . -type f \( -name '*.safetensors' -o -name '*.json' -o -name '*.txt' -o -name '*.npy' \) |
+present=$(find . -type f \( -name '*.safetensors' -o -name '*.json' -o -name '*.txt' -o -name '*.npy' -o -name '*.pth' \) |
     sed 's|^\./||' | sort)
 if [ "$listed" != "$present" ]; then
     echo "files listed in SHA256SUMS and files present differ:"
