@@ -1,5 +1,6 @@
 noinst_HEADERS += \
 	%D%/base.h \
+	%D%/config.h \
 	%D%/file.h \
 	%D%/json.h \
 	%D%/npy.h \
@@ -15,6 +16,8 @@ libkvref_a_SOURCES += \
 	%D%/bpe.c \
 	%D%/codes.c \
 	%D%/compare.c \
+	%D%/config.c \
+	%D%/fields.c \
 	%D%/file.c \
 	%D%/io.c \
 	%D%/json.c \

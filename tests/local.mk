@@ -96,3 +96,7 @@ check_PROGRAMS += %D%/test_pth_golden
 %C%_test_pth_golden_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_test_pth_golden_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += %D%/test_config
+%C%_test_config_SOURCES = %D%/test_config.c
+%C%_test_config_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_config_LDADD = $(TEST_LIBS)
