@@ -8,6 +8,7 @@ noinst_HEADERS += \
 	%D%/pool.h \
 	%D%/pth.h \
 	%D%/random.h \
+	%D%/synth.h \
 	%D%/tokenizer.h \
 	%D%/zip.h
 
@@ -35,6 +36,10 @@ libkvref_a_SOURCES += \
 	%D%/sample.c \
 	%D%/shards.c \
 	%D%/status.c \
+	%D%/synth.c \
+	%D%/synth_config.c \
+	%D%/synth_tokenizer.c \
+	%D%/synth_values.c \
 	%D%/tokenizer.c \
 	%D%/tokenizer_load.c \
 	%D%/tokenizer_merges.c \

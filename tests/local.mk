@@ -100,3 +100,8 @@ check_PROGRAMS += %D%/test_config
 %C%_test_config_SOURCES = %D%/test_config.c
 %C%_test_config_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_config_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_synth
+%C%_test_synth_SOURCES = %D%/test_synth.c
+%C%_test_synth_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_synth_LDADD = $(TEST_LIBS)
