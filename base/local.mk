@@ -15,6 +15,8 @@ noinst_HEADERS += \
 libkvref_a_SOURCES += \
 	%D%/added.c \
 	%D%/bpe.c \
+	%D%/audio_in.c \
+	%D%/audio_out.c \
 	%D%/codes.c \
 	%D%/compare.c \
 	%D%/config.c \

@@ -1,4 +1,5 @@
 pkginclude_HEADERS = \
+	%D%/kvref/audio.h \
 	%D%/kvref/backend.h \
 	%D%/kvref/compare.h \
 	%D%/kvref/file.h \

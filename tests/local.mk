@@ -105,3 +105,7 @@ check_PROGRAMS += %D%/test_synth
 %C%_test_synth_SOURCES = %D%/test_synth.c
 %C%_test_synth_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_synth_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_audio
+%C%_test_audio_SOURCES = %D%/test_audio.c
+%C%_test_audio_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_audio_LDADD = $(TEST_LIBS)
