@@ -12,18 +12,16 @@
 static const struct {
     const char *name;
     size_t size;
-} dtypes[] = {
-    [KVREF_F32] = {"F32",  4},
-    [KVREF_F16] = {"F16",  2},
-    [KVREF_BF16] = {"BF16", 2},
-    [KVREF_F64] = {"F64",  8},
-    [KVREF_I64] = {"I64",  8},
-    [KVREF_I32] = {"I32",  4},
-    [KVREF_I16] = {"I16",  2},
-    [KVREF_I8] = {"I8",   1},
-    [KVREF_U8] = {"U8",   1},
-    [KVREF_BOOL] = {"BOOL", 1}
-};
+} dtypes[] = {[KVREF_F32] = {"F32", 4},
+              [KVREF_F16] = {"F16", 2},
+              [KVREF_BF16] = {"BF16", 2},
+              [KVREF_F64] = {"F64", 8},
+              [KVREF_I64] = {"I64", 8},
+              [KVREF_I32] = {"I32", 4},
+              [KVREF_I16] = {"I16", 2},
+              [KVREF_I8] = {"I8", 1},
+              [KVREF_U8] = {"U8", 1},
+              [KVREF_BOOL] = {"BOOL", 1}};
 
 size_t kvref_dtype_size(kvref_dtype dtype)
 {

@@ -31,65 +31,61 @@ typedef struct rule {
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const rule root_rule[] = {
-    {"version",        TEXT, false, "1.0"},
-    {"truncation",     NUL,  false, NULL },
-    {"padding",        NUL,  false, NULL },
-    {"added_tokens",   ANY,  true,  NULL },
-    {"normalizer",     ANY,  true,  NULL },
-    {"pre_tokenizer",  ANY,  true,  NULL },
-    {"post_processor", ANY,  false, NULL },
-    {"decoder",        ANY,  false, NULL },
-    {"model",          ANY,  true,  NULL },
+    {"version", TEXT, false, "1.0"},
+    {"truncation", NUL, false, NULL},
+    {"padding", NUL, false, NULL},
+    {"added_tokens", ANY, true, NULL},
+    {"normalizer", ANY, true, NULL},
+    {"pre_tokenizer", ANY, true, NULL},
+    {"post_processor", ANY, false, NULL},
+    {"decoder", ANY, false, NULL},
+    {"model", ANY, true, NULL},
 };
 static const rule model_rule[] = {
-    {"type",                      TEXT,  true,  "BPE"},
-    {"vocab",                     ANY,   true,  NULL },
-    {"merges",                    ANY,   true,  NULL },
-    {"unk_token",                 NUL,   false, NULL },
-    {"dropout",                   NUL,   false, NULL },
-    {"continuing_subword_prefix", BLANK, false, NULL },
-    {"end_of_word_suffix",        BLANK, false, NULL },
-    {"fuse_unk",                  FALSE, false, NULL },
-    {"byte_fallback",             FALSE, false, NULL },
-    {"ignore_merges",             FALSE, false, NULL },
+    {"type", TEXT, true, "BPE"},
+    {"vocab", ANY, true, NULL},
+    {"merges", ANY, true, NULL},
+    {"unk_token", NUL, false, NULL},
+    {"dropout", NUL, false, NULL},
+    {"continuing_subword_prefix", BLANK, false, NULL},
+    {"end_of_word_suffix", BLANK, false, NULL},
+    {"fuse_unk", FALSE, false, NULL},
+    {"byte_fallback", FALSE, false, NULL},
+    {"ignore_merges", FALSE, false, NULL},
 };
-static const rule normalizer_rule[] = {
-    {"type", TEXT, true, "NFC"}
-};
+static const rule normalizer_rule[] = {{"type", TEXT, true, "NFC"}};
 static const rule sequence_rule[] = {
-    {"type",          TEXT, true, "Sequence"},
-    {"pretokenizers", ANY,  true, NULL      },
+    {"type", TEXT, true, "Sequence"},
+    {"pretokenizers", ANY, true, NULL},
 };
 static const rule split_rule[] = {
-    {"type",     TEXT,  true, "Split"   },
-    {"pattern",  ANY,   true, NULL      },
-    {"behavior", TEXT,  true, "Isolated"},
-    {"invert",   FALSE, true, NULL      },
+    {"type", TEXT, true, "Split"},
+    {"pattern", ANY, true, NULL},
+    {"behavior", TEXT, true, "Isolated"},
+    {"invert", FALSE, true, NULL},
 };
-static const rule pattern_rule[] = {
-    {"Regex", TEXT, true, SPLIT}
-};
+static const rule pattern_rule[] = {{"Regex", TEXT, true, SPLIT}};
 static const rule byte_level_rule[] = {
-    {"type",             TEXT,  true,  "ByteLevel"},
-    {"add_prefix_space", FALSE, true,  NULL       },
-    {"use_regex",        FALSE, true,  NULL       },
-    {"trim_offsets",     BOOL,  false, NULL       },
+    {"type", TEXT, true, "ByteLevel"},
+    {"add_prefix_space", FALSE, true, NULL},
+    {"use_regex", FALSE, true, NULL},
+    {"trim_offsets", BOOL, false, NULL},
 };
 /* After encoding: moves offsets only. */
 static const rule after_rule[] = {
-    {"type",             TEXT, true,  "ByteLevel"},
-    {"add_prefix_space", BOOL, false, NULL       },
-    {"use_regex",        BOOL, false, NULL       },
-    {"trim_offsets",     BOOL, false, NULL       },
+    {"type", TEXT, true, "ByteLevel"},
+    {"add_prefix_space", BOOL, false, NULL},
+    {"use_regex", BOOL, false, NULL},
+    {"trim_offsets", BOOL, false, NULL},
 };
 static const rule added_rule[] = {
-    {"id",          ANY,   true, NULL},
-    {"content",     ANY,   true, NULL},
+    {"id", ANY, true, NULL},
+    {"content", ANY, true, NULL},
     {"single_word", FALSE, true, NULL},
-    {"lstrip",      FALSE, true, NULL},
-    {"rstrip",      FALSE, true, NULL},
-    {"normalized",  FALSE, true, NULL},
-    {"special",     BOOL,  true, NULL},
+    {"lstrip", FALSE, true, NULL},
+    {"rstrip", FALSE, true, NULL},
+    {"normalized", FALSE, true, NULL},
+    {"special", BOOL, true, NULL},
 };
 
 /* A value as it can stand in a message. */

@@ -23,30 +23,27 @@ static const struct {
     int size, big;
     int64_t low, high; /* that the dtype and int32 both hold */
 } dtype_of[] = {
-    {"|i1", 1, 0, -128,      127      },
-    {"|u1", 1, 0, 0,         255      },
-    {"<i1", 1, 0, -128,      127      },
-    {"<i2", 2, 0, -32768,    32767    },
-    {"<u2", 2, 0, 0,         65535    },
-    {">i2", 2, 1, -32768,    32767    },
-    {">u2", 2, 1, 0,         65535    },
+    {"|i1", 1, 0, -128, 127},
+    {"|u1", 1, 0, 0, 255},
+    {"<i1", 1, 0, -128, 127},
+    {"<i2", 2, 0, -32768, 32767},
+    {"<u2", 2, 0, 0, 65535},
+    {">i2", 2, 1, -32768, 32767},
+    {">u2", 2, 1, 0, 65535},
     {"<i4", 4, 0, INT32_MIN, INT32_MAX},
-    {"<u4", 4, 0, 0,         INT32_MAX},
+    {"<u4", 4, 0, 0, INT32_MAX},
     {">i4", 4, 1, INT32_MIN, INT32_MAX},
-    {">u4", 4, 1, 0,         INT32_MAX},
+    {">u4", 4, 1, 0, INT32_MAX},
     {"<i8", 8, 0, INT32_MIN, INT32_MAX},
-    {"<u8", 8, 0, 0,         INT32_MAX},
+    {"<u8", 8, 0, 0, INT32_MAX},
     {">i8", 8, 1, INT32_MIN, INT32_MAX},
-    {">u8", 8, 1, 0,         INT32_MAX},
+    {">u8", 8, 1, 0, INT32_MAX},
 };
 
 START_TEST(every_integer_dtype_and_both_orders_give_the_same_codes)
 {
     int size = dtype_of[_i].size, big = dtype_of[_i].big;
-    int64_t value[2][3] = {
-        {dtype_of[_i].low, 1, 2                },
-        {3,                4, dtype_of[_i].high}
-    };
+    int64_t value[2][3] = {{dtype_of[_i].low, 1, 2}, {3, 4, dtype_of[_i].high}};
     for (int fortran = 0; fortran < 2; fortran++) {
         size_t at = npy_shape(dtype_of[_i].descr, fortran ? "True" : "False", "(2, 3)");
         for (int k = 0; k < 6; k++)
@@ -108,51 +105,52 @@ static const struct {
     kvref_status status;
     const char *says;
 } bad[] = {
-    {"{" D8 FF S12 "}",                                 15, KVREF_E_FORMAT,      "truncated: expected 16 bytes, found 15"     },
-    {"{" D8 FF S12 "}",                                 17, KVREF_E_FORMAT,      "trailing bytes: expected 16 bytes, found 17"},
-    {"{" D8 FF S12 "}",                                 0,  KVREF_E_FORMAT,      "truncated: expected 16 bytes, found 0"      },
+    {"{" D8 FF S12 "}", 15, KVREF_E_FORMAT, "truncated: expected 16 bytes, found 15"},
+    {"{" D8 FF S12 "}", 17, KVREF_E_FORMAT, "trailing bytes: expected 16 bytes, found 17"},
+    {"{" D8 FF S12 "}", 0, KVREF_E_FORMAT, "truncated: expected 16 bytes, found 0"},
     {"{" D8 FF "'shape': (1,), }",
-     8,                                                     KVREF_E_FORMAT,
-     "expected 2 axes (books, frames), found 1"                                                                               },
-    {"{" D8 FF "'shape': (), }",                        8,  KVREF_E_FORMAT,      "expected 2 axes (books, frames), found 0"   },
-    {"{" D8 FF "'shape': (1, 1, 1), }",                 8,  KVREF_E_FORMAT,      "found 3"                                    },
-    {"{" D8 FF "'shape': (1, 1, 1, 1, 1), }",           8,  KVREF_E_UNSUPPORTED, "at most 4 axes"                             },
-    {"{" D8 FF "'shape': (10, 0), }",                   0,  KVREF_E_FORMAT,      "found shape (10, 0)"                        },
-    {"{" D8 FF "'shape': (0, 5), }",                    0,  KVREF_E_FORMAT,      "found shape (0, 5)"                         },
-    {"{" D8 FF "'shape': (-1, 2), }",                   16, KVREF_E_FORMAT,      "a negative extent"                          },
-    {"{" D8 FF "'shape': (1, 99999999999999999999), }", 16, KVREF_E_FORMAT,      "over 63 bits"                               },
-    {"{" D8 FF "'shape': (1, 9223372036854775808), }",  16, KVREF_E_FORMAT,      "over 63 bits"                               },
-    {"{" D8 FF "'shape': (1, 9223372036854775807), }",  16, KVREF_E_FORMAT,      "too large"                                  },
-    {"{" D8 FF "'shape': (4294967296, 4294967296), }",  16, KVREF_E_FORMAT,      "too large"                                  },
-    {"{" D8 FF "'shape': (1099511627776, 1024), }",     16, KVREF_E_FORMAT,      "truncated"                                  },
-    {"{" D8 FF "'shape': (1.5, 2), }",                  16, KVREF_E_FORMAT,      "expected ',' after a single"                },
-    {"{" D8 FF "'shape': (1), }",                       8,  KVREF_E_FORMAT,      "expected ',' after a single"                },
-    {"{" D8 FF "'shape': (1, 2L), }",                   16, KVREF_E_FORMAT,      "expected ',' or ')', found 'L'"             },
-    {"{" D8 FF "'shape': (,), }",                       8,  KVREF_E_FORMAT,      "expected an extent, found ','"              },
-    {"{" D8 FF "'shape': [1, 2], }",                    16, KVREF_E_FORMAT,      "expected '(', found '['"                    },
-    {"{" D8 FF "}",                                     16, KVREF_E_FORMAT,      "key 'shape' is missing"                     },
-    {"{" D8 S12 "}",                                    16, KVREF_E_FORMAT,      "key 'fortran_order' is missing"             },
-    {"{" FF S12 "}",                                    16, KVREF_E_FORMAT,      "key 'descr' is missing"                     },
-    {"{}",                                              16, KVREF_E_FORMAT,      "key 'descr' is missing"                     },
-    {"{" D8 D8 FF S12 "}",                              16, KVREF_E_FORMAT,      "key 'descr' twice"                          },
-    {"{" D8 FF S12 "'x': 1}",                           16, KVREF_E_FORMAT,      "unknown key 'x'"                            },
-    {"{'a_key_much_longer_than_any': 1}",               16, KVREF_E_FORMAT,      "a string of 26 bytes"                       },
-    {"{'descr' '<i8'}",                                 16, KVREF_E_FORMAT,      "expected ':', found '''"                    },
-    {"{" D8 "'fortran_order': 0, " S12 "}",             16, KVREF_E_FORMAT,      "expected True or False"                     },
-    {"{'descr': [('a', '<i8')], " FF S12 "}",           16, KVREF_E_FORMAT,      "expected a quoted string"                   },
-    {"{'descr': '<i\\x38', " FF S12 "}",                16, KVREF_E_FORMAT,      "expected a closing quote"                   },
-    {"{" D8 FF S12 "} + 1",                             16, KVREF_E_FORMAT,      "one newline after the dict, found '+'"      },
-    {"{" D8 FF S12 "}\n",                               16, KVREF_E_FORMAT,      "one newline after the dict"                 },
-    {"{" D8 FF "'shape': (1, 2) 3}",                    16, KVREF_E_FORMAT,      "expected ',' or '}', found '3'"             },
-    {"(" D8 FF S12 ")",                                 16, KVREF_E_FORMAT,      "expected '{', found '('"                    },
-    {"",                                                16, KVREF_E_FORMAT,      "expected '{'"                               },
-    {"{'descr': '<f4', " FF S12 "}",                    8,  KVREF_E_FORMAT,      "integer dtype, found '<f4'"                 },
-    {"{'descr': '|b1', " FF S12 "}",                    2,  KVREF_E_FORMAT,      "integer dtype, found '|b1'"                 },
-    {"{'descr': '|O8', " FF S12 "}",                    16, KVREF_E_UNSUPPORTED, "dtype '|O8'"                                },
-    {"{'descr': '=i8', " FF S12 "}",                    16, KVREF_E_UNSUPPORTED, "dtype '=i8'"                                },
-    {"{'descr': '<i3', " FF S12 "}",                    6,  KVREF_E_UNSUPPORTED, "dtype '<i3'"                                },
-    {"{'descr': '<i16', " FF S12 "}",                   32, KVREF_E_UNSUPPORTED, "dtype '<i16'"                               },
-    {"{'descr': '', " FF S12 "}",                       32, KVREF_E_UNSUPPORTED, "dtype ''"                                   },
+     8,
+     KVREF_E_FORMAT,
+     "expected 2 axes (books, frames), found 1"},
+    {"{" D8 FF "'shape': (), }", 8, KVREF_E_FORMAT, "expected 2 axes (books, frames), found 0"},
+    {"{" D8 FF "'shape': (1, 1, 1), }", 8, KVREF_E_FORMAT, "found 3"},
+    {"{" D8 FF "'shape': (1, 1, 1, 1, 1), }", 8, KVREF_E_UNSUPPORTED, "at most 4 axes"},
+    {"{" D8 FF "'shape': (10, 0), }", 0, KVREF_E_FORMAT, "found shape (10, 0)"},
+    {"{" D8 FF "'shape': (0, 5), }", 0, KVREF_E_FORMAT, "found shape (0, 5)"},
+    {"{" D8 FF "'shape': (-1, 2), }", 16, KVREF_E_FORMAT, "a negative extent"},
+    {"{" D8 FF "'shape': (1, 99999999999999999999), }", 16, KVREF_E_FORMAT, "over 63 bits"},
+    {"{" D8 FF "'shape': (1, 9223372036854775808), }", 16, KVREF_E_FORMAT, "over 63 bits"},
+    {"{" D8 FF "'shape': (1, 9223372036854775807), }", 16, KVREF_E_FORMAT, "too large"},
+    {"{" D8 FF "'shape': (4294967296, 4294967296), }", 16, KVREF_E_FORMAT, "too large"},
+    {"{" D8 FF "'shape': (1099511627776, 1024), }", 16, KVREF_E_FORMAT, "truncated"},
+    {"{" D8 FF "'shape': (1.5, 2), }", 16, KVREF_E_FORMAT, "expected ',' after a single"},
+    {"{" D8 FF "'shape': (1), }", 8, KVREF_E_FORMAT, "expected ',' after a single"},
+    {"{" D8 FF "'shape': (1, 2L), }", 16, KVREF_E_FORMAT, "expected ',' or ')', found 'L'"},
+    {"{" D8 FF "'shape': (,), }", 8, KVREF_E_FORMAT, "expected an extent, found ','"},
+    {"{" D8 FF "'shape': [1, 2], }", 16, KVREF_E_FORMAT, "expected '(', found '['"},
+    {"{" D8 FF "}", 16, KVREF_E_FORMAT, "key 'shape' is missing"},
+    {"{" D8 S12 "}", 16, KVREF_E_FORMAT, "key 'fortran_order' is missing"},
+    {"{" FF S12 "}", 16, KVREF_E_FORMAT, "key 'descr' is missing"},
+    {"{}", 16, KVREF_E_FORMAT, "key 'descr' is missing"},
+    {"{" D8 D8 FF S12 "}", 16, KVREF_E_FORMAT, "key 'descr' twice"},
+    {"{" D8 FF S12 "'x': 1}", 16, KVREF_E_FORMAT, "unknown key 'x'"},
+    {"{'a_key_much_longer_than_any': 1}", 16, KVREF_E_FORMAT, "a string of 26 bytes"},
+    {"{'descr' '<i8'}", 16, KVREF_E_FORMAT, "expected ':', found '''"},
+    {"{" D8 "'fortran_order': 0, " S12 "}", 16, KVREF_E_FORMAT, "expected True or False"},
+    {"{'descr': [('a', '<i8')], " FF S12 "}", 16, KVREF_E_FORMAT, "expected a quoted string"},
+    {"{'descr': '<i\\x38', " FF S12 "}", 16, KVREF_E_FORMAT, "expected a closing quote"},
+    {"{" D8 FF S12 "} + 1", 16, KVREF_E_FORMAT, "one newline after the dict, found '+'"},
+    {"{" D8 FF S12 "}\n", 16, KVREF_E_FORMAT, "one newline after the dict"},
+    {"{" D8 FF "'shape': (1, 2) 3}", 16, KVREF_E_FORMAT, "expected ',' or '}', found '3'"},
+    {"(" D8 FF S12 ")", 16, KVREF_E_FORMAT, "expected '{', found '('"},
+    {"", 16, KVREF_E_FORMAT, "expected '{'"},
+    {"{'descr': '<f4', " FF S12 "}", 8, KVREF_E_FORMAT, "integer dtype, found '<f4'"},
+    {"{'descr': '|b1', " FF S12 "}", 2, KVREF_E_FORMAT, "integer dtype, found '|b1'"},
+    {"{'descr': '|O8', " FF S12 "}", 16, KVREF_E_UNSUPPORTED, "dtype '|O8'"},
+    {"{'descr': '=i8', " FF S12 "}", 16, KVREF_E_UNSUPPORTED, "dtype '=i8'"},
+    {"{'descr': '<i3', " FF S12 "}", 6, KVREF_E_UNSUPPORTED, "dtype '<i3'"},
+    {"{'descr': '<i16', " FF S12 "}", 32, KVREF_E_UNSUPPORTED, "dtype '<i16'"},
+    {"{'descr': '', " FF S12 "}", 32, KVREF_E_UNSUPPORTED, "dtype ''"},
 };
 
 START_TEST(a_bad_header_or_length_is_refused_by_name)
@@ -183,11 +181,7 @@ END_TEST
 
 START_TEST(magic_version_and_length_are_checked)
 {
-    static const char version[][2] = {
-        {4, 0},
-        {0, 0},
-        {1, 1}
-    };
+    static const char version[][2] = {{4, 0}, {0, 0}, {1, 1}};
     size_t n = put(npy_shape("<i8", "False", "(1, 1)"), 3, 8, 0);
     for (int i = 0; i < 3; i++) {
         char says[32];
@@ -209,13 +203,11 @@ START_TEST(a_value_outside_int32_is_named_by_book_and_frame)
     static const struct {
         const char *descr;
         int64_t value;
-    } wide[] = {
-        {"<i8", 2147483648 },
-        {"<i8", -2147483649},
-        {"<i8", INT64_MIN  },
-        {"<u8", -1         },
-        {">i8", 1LL << 40  }
-    };
+    } wide[] = {{"<i8", 2147483648},
+                {"<i8", -2147483649},
+                {"<i8", INT64_MIN},
+                {"<u8", -1},
+                {">i8", 1LL << 40}};
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
         size_t at = npy_shape(wide[i].descr, "False", "(2, 3)");
         for (int k = 0; k < 6; k++)

@@ -55,13 +55,13 @@ START_TEST(philox_gives_its_published_answers)
     static const struct {
         uint32_t counter[4], key[2], word[4];
     } row[] = {
-        {{0},                                              {0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0}, {0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
          {0xffffffff, 0xffffffff},
-         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}                                                       },
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
         {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
          {0xa4093822, 0x299f31d0},
-         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}                                                       },
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         uint32_t word[4];
@@ -79,10 +79,10 @@ START_TEST(philox_gives_the_uniforms_of_torch_on_a_gpu)
         int n;
         double u[6];
     } row[] = {
-        {0,  0, 6, {.3990465, .5166792, .0249304, .9400794, .9458541, .7967312}},
-        {0,  4, 3, {.9722412, .7909693, .4690408}                              },
+        {0, 0, 6, {.3990465, .5166792, .0249304, .9400794, .9458541, .7967312}},
+        {0, 4, 3, {.9722412, .7909693, .4690408}},
         {42, 0, 6, {.6129599, .0100588, .3984137, .0403084, .1562667, .4824731}},
-        {42, 4, 3, {.9877186, .1288996, .5621042}                              },
+        {42, 4, 3, {.9877186, .1288996, .5621042}},
     };
     for (size_t r = 0; r < sizeof row / sizeof row[0]; r++) {
         for (int i = 0; i < row[r].n; i++) {
@@ -233,16 +233,16 @@ START_TEST(draws_that_make_no_sense_are_refused)
     static const int32_t twice[] = {1, 1}, falling[] = {2, 1}, outside[] = {0, 4},
                          below[] = {-1, 0};
     static const kvref_draw bad[] = {
-        {.sample = -1,      .n_set = 4,             .n = 1},
-        {.frame = -1,                 .n_set = 4,                             .n = 1},
-        {.set = -1,           .n_set = 4,     .n = 1},
-        {.n_set = 4,.n = 5        },
-        {.n_set = 4,        .n = -1                           },
-        {.n_set = 4,        .index = twice,                .n = 2},
-        {.n_set = 4,        .index = falling,         .n = 2},
-        {.n_set = 4,                 .index = outside,                              .n = 2},
-        {.n_set = 4,           .index = below,                         .n = 2},
-        {.n_set = -1,.n = 0},
+        {.sample = -1, .n_set = 4, .n = 1},
+        {.frame = -1, .n_set = 4, .n = 1},
+        {.set = -1, .n_set = 4, .n = 1},
+        {.n_set = 4, .n = 5},
+        {.n_set = 4, .n = -1},
+        {.n_set = 4, .index = twice, .n = 2},
+        {.n_set = 4, .index = falling, .n = 2},
+        {.n_set = 4, .index = outside, .n = 2},
+        {.n_set = 4, .index = below, .n = 2},
+        {.n_set = -1, .n = 0},
     };
     kvref_noise *noise = mt19937(0);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -54,16 +54,12 @@ START_TEST(draws_outside_the_file_are_refused)
 {
     kvref_noise *noise;
     float u[8];
-    static const kvref_draw late[] = {
-        {.sample = 2, .n_set = 9, .n = 3},
-        {.frame = 3,  .n_set = 9, .n = 3}
-    };
-    static const kvref_draw other[] = {
-        {.n_set = 9,  .n = 4},
-        { .set = 1, .n_set = 9, .n = 2},
-        { .set = 2, .n_set = 5, .n = 4},
-        { .set = 4, .n_set = 4, .n = 4}
-    };
+    static const kvref_draw late[] = {{.sample = 2, .n_set = 9, .n = 3},
+                                      {.frame = 3, .n_set = 9, .n = 3}};
+    static const kvref_draw other[] = {{.n_set = 9, .n = 4},
+                                       {.set = 1, .n_set = 9, .n = 2},
+                                       {.set = 2, .n_set = 5, .n = 4},
+                                       {.set = 4, .n_set = 4, .n = 4}};
     must(kvref_noise_file(&noise, noise_path("(2, 3, 14)", 84), 3, 4, 3, &err), err);
     for (int i = 0; i < 2; i++)
         must_fail(kvref_noise_fill(noise, u, &late[i], &err),
@@ -83,12 +79,10 @@ START_TEST(noise_files_of_another_shape_are_refused)
         const char *shape;
         int n;
         const char *what;
-    } bad[] = {
-        {"(6, 14)",    84, "3 axes"            },
-        {"(2, 3, 13)", 78, "14 numbers a frame"},
-        {"(2, 3, 15)", 90, "14 numbers a frame"},
-        {"(14, 3, 2)", 84, "14 numbers a frame"}
-    };
+    } bad[] = {{"(6, 14)", 84, "3 axes"},
+               {"(2, 3, 13)", 78, "14 numbers a frame"},
+               {"(2, 3, 15)", 90, "14 numbers a frame"},
+               {"(14, 3, 2)", 84, "14 numbers a frame"}};
     kvref_noise *noise;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         must_fail(kvref_noise_file(&noise, noise_path(bad[i].shape, bad[i].n), 3, 4, 3, &err),

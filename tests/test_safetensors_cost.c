@@ -54,18 +54,19 @@ static const struct {
     size_t n_big;
     const char *tail, *contains;
 } costly[] = {
-    {"\"a########\":[],",                                                     BIG,      "}",                "found an array"                              },
-    {"[",                                                                     BIG,      "}",                "expected a key"                              },
-    {"\"\":[",                                                                BIG,      "}",                "levels of nesting"                           },
-    {"\"a\":{\"b\":[0,0,0,0,0,0,0,0,0],",                                     BIG,      "}",                "levels of nesting"                           },
+    {"\"a########\":[],", BIG, "}", "found an array"},
+    {"[", BIG, "}", "expected a key"},
+    {"\"\":[", BIG, "}", "levels of nesting"},
+    {"\"a\":{\"b\":[0,0,0,0,0,0,0,0,0],", BIG, "}", "levels of nesting"},
     {"\"########\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},",
-     BIG,                                                                               "}",
-     "more than 65536"                                                                                                                                    },
-    {"\"__metadata__\":{},",                                                  BIG,      "}",                "found twice"                                 },
-    {"                ",                                                      BIG,      "}!",               "nothing after"                               },
-    {"\\\"\\\"\\\"\\\"",                                                      BIG,      "}",                "expected a key"                              },
-    {"\"a\":[0",                                                              8,        ",0,0,0,0,0,0,0,0", "expected a value"                            },
-    {" ",                                                                     26 << 20, "}",                "header length 27262977, expected 2..25165824"},
+     BIG,
+     "}",
+     "more than 65536"},
+    {"\"__metadata__\":{},", BIG, "}", "found twice"},
+    {"                ", BIG, "}!", "nothing after"},
+    {"\\\"\\\"\\\"\\\"", BIG, "}", "expected a key"},
+    {"\"a\":[0", 8, ",0,0,0,0,0,0,0,0", "expected a value"},
+    {" ", 26 << 20, "}", "header length 27262977, expected 2..25165824"},
 };
 
 START_TEST(hostile_headers_cost_little_time_and_memory)

@@ -105,29 +105,29 @@ typedef struct kept_row {
 #define UNDER(x) ((x) * (1 - 0x1p-23f))
 
 static const kept_row kept_rows[] = {
-    {"top_p far below the first",            {1, 3, 2, 0},           1e-9f,        30,      ".x.."  },
-    {"top_p is the first exactly",           {1, 1, 1, 1},           0.25f,        30,      "x..."  },
-    {"top_p just under the first",           {1, 1, 1, 1},           UNDER(0.25f), 30,      "x..."  },
-    {"top_p is the first two exactly",       {1, 1, 1, 1},           0.5f,         30,      "xx.."  },
-    {"top_p just under the first two",       {1, 1, 1, 1},           UNDER(0.5f),  30,      "x..."  },
-    {"the crossing rank goes as well",       {0, 1, 2, 3, 4},        0.9f,         3,       "...xx" },
-    {"top_p 1",                              {1, 3, 2, 0},           1,            30,      "xxxx"  },
-    {"top_k 1 and top_p 0.5",                {1, 3, 2, 0},           0.5f,         1,       ".x.."  },
-    {"top_k 1 and top_p 0.5, all equal",     {1, 1, 1, 1},           0.5f,         1,       "x..."  },
-    {"all equal, the lower index first",     {2, 2, 2, 2, 2, 2},     1,            4,       "xxxx.."},
-    {"a tie at the cut of top_k",            {0, 5, 1, 1, 1, 1},     1,            3,       ".xxx.."},
-    {"minus zero ties with zero",            {-0.0f, 0, -0.0f, 0},   1,            2,       "xx.."  },
-    {"one candidate near 0.99",              {0, 0, 6, 0},           0.9f,         30,      "..x."  },
-    {"one candidate near 0.99, top_p above", {0, 0, 6, 0},           0.9951f,      30,      "x.x."  },
-    {"top_k 0 keeps the first alone",        {1, 3, 2, 0},           1,            0,       ".x.."  },
-    {"top_k 1",                              {1, 3, 2, 0},           1,            1,       ".x.."  },
-    {"top_k n-1",                            {1, 3, 2, 0},           1,            3,       "xxx."  },
-    {"top_k n",                              {1, 3, 2, 0},           1,            4,       "xxxx"  },
-    {"top_k n+1",                            {1, 3, 2, 0},           1,            5,       "xxxx"  },
-    {"the largest top_k",                    {1, 3, 2, 0},           1,            INT_MAX, "xxxx"  },
-    {"a single candidate",                   {-7},                   0.5f,         30,      "x"     },
-    {"masked candidates have no place",      {-INF, 1, -INF, 2},     1,            30,      ".x.x"  },
-    {"one candidate not masked",             {-INF, -INF, -3, -INF}, 0.5f,         30,      "..x."  },
+    {"top_p far below the first", {1, 3, 2, 0}, 1e-9f, 30, ".x.."},
+    {"top_p is the first exactly", {1, 1, 1, 1}, 0.25f, 30, "x..."},
+    {"top_p just under the first", {1, 1, 1, 1}, UNDER(0.25f), 30, "x..."},
+    {"top_p is the first two exactly", {1, 1, 1, 1}, 0.5f, 30, "xx.."},
+    {"top_p just under the first two", {1, 1, 1, 1}, UNDER(0.5f), 30, "x..."},
+    {"the crossing rank goes as well", {0, 1, 2, 3, 4}, 0.9f, 3, "...xx"},
+    {"top_p 1", {1, 3, 2, 0}, 1, 30, "xxxx"},
+    {"top_k 1 and top_p 0.5", {1, 3, 2, 0}, 0.5f, 1, ".x.."},
+    {"top_k 1 and top_p 0.5, all equal", {1, 1, 1, 1}, 0.5f, 1, "x..."},
+    {"all equal, the lower index first", {2, 2, 2, 2, 2, 2}, 1, 4, "xxxx.."},
+    {"a tie at the cut of top_k", {0, 5, 1, 1, 1, 1}, 1, 3, ".xxx.."},
+    {"minus zero ties with zero", {-0.0f, 0, -0.0f, 0}, 1, 2, "xx.."},
+    {"one candidate near 0.99", {0, 0, 6, 0}, 0.9f, 30, "..x."},
+    {"one candidate near 0.99, top_p above", {0, 0, 6, 0}, 0.9951f, 30, "x.x."},
+    {"top_k 0 keeps the first alone", {1, 3, 2, 0}, 1, 0, ".x.."},
+    {"top_k 1", {1, 3, 2, 0}, 1, 1, ".x.."},
+    {"top_k n-1", {1, 3, 2, 0}, 1, 3, "xxx."},
+    {"top_k n", {1, 3, 2, 0}, 1, 4, "xxxx"},
+    {"top_k n+1", {1, 3, 2, 0}, 1, 5, "xxxx"},
+    {"the largest top_k", {1, 3, 2, 0}, 1, INT_MAX, "xxxx"},
+    {"a single candidate", {-7}, 0.5f, 30, "x"},
+    {"masked candidates have no place", {-INF, 1, -INF, 2}, 1, 30, ".x.x"},
+    {"one candidate not masked", {-INF, -INF, -3, -INF}, 0.5f, 30, "..x."},
 };
 
 START_TEST(each_setting_keeps_exactly_its_set)
@@ -206,16 +206,16 @@ START_TEST(settings_out_of_range_are_refused)
         kvref_sampling s;
         const char *what;
     } bad[] = {
-        {{-1, 0.9f, 30},        "temperature"},
-        {{2, 0.9f, 30},         "temperature"},
-        {{NAN, 0.9f, 30},       "temperature"},
-        {{INF, 0.9f, 30},       "temperature"},
-        {{0.8f, 0, 30},         "top_p"      },
-        {{0.8f, -0.5f, 30},     "top_p"      },
-        {{0.8f, 1.0001f, 30},   "top_p"      },
-        {{0.8f, NAN, 30},       "top_p"      },
-        {{0.8f, 0.9f, -1},      "top_k"      },
-        {{0.8f, 0.9f, INT_MIN}, "top_k"      },
+        {{-1, 0.9f, 30}, "temperature"},
+        {{2, 0.9f, 30}, "temperature"},
+        {{NAN, 0.9f, 30}, "temperature"},
+        {{INF, 0.9f, 30}, "temperature"},
+        {{0.8f, 0, 30}, "top_p"},
+        {{0.8f, -0.5f, 30}, "top_p"},
+        {{0.8f, 1.0001f, 30}, "top_p"},
+        {{0.8f, NAN, 30}, "top_p"},
+        {{0.8f, 0.9f, -1}, "top_k"},
+        {{0.8f, 0.9f, INT_MIN}, "top_k"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         must_fail(kvref_sampling_check(&bad[i].s, &err), KVREF_E_ARG, err, bad[i].what);
@@ -231,11 +231,7 @@ END_TEST
 
 START_TEST(logits_without_a_meaning_are_refused)
 {
-    static const float bad[][3] = {
-        {0,    NAN,  1   },
-        {0,    1,    INF },
-        {-INF, -INF, -INF}
-    };
+    static const float bad[][3] = {{0, NAN, 1}, {0, 1, INF}, {-INF, -INF, -INF}};
     static const char *const what[] = {"logit 1", "logit 2", "finite"};
     const kvref_sampling s = {1, 1, 30};
     for (int i = 0; i < 3; i++)

@@ -52,11 +52,9 @@ static void write_index(const char *text)
 START_TEST(what_is_written_is_read_back)
 {
     static const char *const meta[] = {"format", "kvref", "quote", "\"\\\xc3\xa9\n"};
-    kvref_tensor t[] = {
-        {.name = "z/\"1",  .dtype = KVREF_F32, .n_dim = 2, .dim = {2, 3}},
-        {.name = "scalar", .dtype = KVREF_I64},
-        {.name = "none",      .dtype = KVREF_F16,              .n_dim = 1,           .dim = {0}          }
-    };
+    kvref_tensor t[] = {{.name = "z/\"1", .dtype = KVREF_F32, .n_dim = 2, .dim = {2, 3}},
+                        {.name = "scalar", .dtype = KVREF_I64},
+                        {.name = "none", .dtype = KVREF_F16, .n_dim = 1, .dim = {0}}};
     const char *path = support_path(dir, "x.safetensors");
     char data[32];
     kvref_writer *w;
@@ -106,23 +104,20 @@ START_TEST(impossible_declarations_are_refused)
         kvref_tensor t;
         const char *contains;
     } bad[] = {
-        {{.name = ""},                                          "expected 1..255 bytes"},
-        {{.name = "__metadata__"},                              "not __metadata__"     },
-        {{.name = "\xff"},                                      "not valid UTF-8"      },
-        {{.name = "a", .n_dim = 9},                             "shape"                },
-        {{.name = "a", .n_dim = -1},                            "shape"                },
-        {{.name = "a", .n_dim = 1, .dim = {-1}},                "shape"                },
-        {{.name = "a", .n_dim = 2, .dim = {INT64_MAX, 8}},      "shape"                },
-        {{.name = "a", .n_dim = 1, .dim = {INT64_MAX / 4 + 1}}, "shape"                },
-        {{.name = "b", .n_dim = 1, .dim = {1}},                 "b: declared twice"    },
+        {{.name = ""}, "expected 1..255 bytes"},
+        {{.name = "__metadata__"}, "not __metadata__"},
+        {{.name = "\xff"}, "not valid UTF-8"},
+        {{.name = "a", .n_dim = 9}, "shape"},
+        {{.name = "a", .n_dim = -1}, "shape"},
+        {{.name = "a", .n_dim = 1, .dim = {-1}}, "shape"},
+        {{.name = "a", .n_dim = 2, .dim = {INT64_MAX, 8}}, "shape"},
+        {{.name = "a", .n_dim = 1, .dim = {INT64_MAX / 4 + 1}}, "shape"},
+        {{.name = "b", .n_dim = 1, .dim = {1}}, "b: declared twice"},
     };
     static const char *const meta[] = {"k", "\xff"};
     const char *path = support_path(dir, "x");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        kvref_tensor t[] = {
-            {.name = "b", .n_dim = 1, .dim = {1}},
-            bad[i].t
-        };
+        kvref_tensor t[] = {{.name = "b", .n_dim = 1, .dim = {1}}, bad[i].t};
         kvref_writer *w;
         must_fail(kvref_writer_open(&w, path, t, 2, NULL, 0, &err),
                   KVREF_E_ARG,
@@ -243,29 +238,30 @@ static const struct {
     kvref_status status;
     const char *contains;
 } bad_index[] = {
-    {"{\"weight_map\":{\"a\":\"s2\"}}",                 KVREF_E_MISSING, "s2: tensor a: expected by"       },
-    {"{\"weight_map\":{\"a\":\"s1\",\"x\":\"s2\"}}",    KVREF_E_MISSING, "found nowhere"                   },
+    {"{\"weight_map\":{\"a\":\"s2\"}}", KVREF_E_MISSING, "s2: tensor a: expected by"},
+    {"{\"weight_map\":{\"a\":\"s1\",\"x\":\"s2\"}}", KVREF_E_MISSING, "found nowhere"},
     {"{\"weight_map\":{\"a\":\"s2\",\"b\":\"s1\"}}",
-     KVREF_E_MISSING,                                                    "s2: tensor a: expected by"       },
-    {"{\"weight_map\":{\"a\":\"s3\"}}",                 KVREF_E_MISSING, "s3: "                            },
-    {"{\"weight_map\":{\"a\":\"s1\",\"e\":\"twice\"}}", KVREF_E_FORMAT,  "a: found again in"               },
-    {"{\"weight_map\":{\"a\":\"s1\",\"a\":\"s1\"}}",    KVREF_E_FORMAT,  "a: found twice"                  },
-    {"{\"weight_map\":{\"a\":\"../s1\"}}",              KVREF_E_FORMAT,  "found \"../s1\""                 },
-    {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}",        KVREF_E_FORMAT,  "name of a file beside"           },
-    {"{\"weight_map\":{\"a\":\"..\"}}",                 KVREF_E_FORMAT,  "name of a file beside"           },
-    {"{\"weight_map\":{\"a\":\".\"}}",                  KVREF_E_FORMAT,  "name of a file beside"           },
-    {"{\"weight_map\":{\"a\":\"\"}}",                   KVREF_E_FORMAT,  "name of a file beside"           },
-    {"{\"weight_map\":{\"a\":\"b\\\\c\"}}",             KVREF_E_FORMAT,  "name of a file beside"           },
-    {"{\"weight_map\":{\"a\":1}}",                      KVREF_E_FORMAT,  "a: expected a file name, found 1"},
-    {"{\"weight_map\":{\"a\":\"s1}}",                   KVREF_E_FORMAT,  "closing quote"                   },
-    {"{\"weight_map\":{\"a\":s1}}",                     KVREF_E_FORMAT,  "invalid token"                   },
-    {"{\"weight_map\":[]}",                             KVREF_E_FORMAT,  "expected '{'"                    },
-    {"{\"weight_map\":{},\"weight_map\":{}}",           KVREF_E_FORMAT,  "weight_map: found twice"         },
-    {"{\"metadata\":{,}}",                              KVREF_E_FORMAT,  "JSON byte 12"                    },
-    {"{\"metadata\":{}}",                               KVREF_E_MISSING, "no weight_map"                   },
-    {"[]",                                              KVREF_E_FORMAT,  "expected '{'"                    },
-    {"",                                                KVREF_E_FORMAT,  "found the end"                   },
-    {"{\"weight_map\":{\"a\":\"junk\"}}",               KVREF_E_FORMAT,  "junk: header"                    },
+     KVREF_E_MISSING,
+     "s2: tensor a: expected by"},
+    {"{\"weight_map\":{\"a\":\"s3\"}}", KVREF_E_MISSING, "s3: "},
+    {"{\"weight_map\":{\"a\":\"s1\",\"e\":\"twice\"}}", KVREF_E_FORMAT, "a: found again in"},
+    {"{\"weight_map\":{\"a\":\"s1\",\"a\":\"s1\"}}", KVREF_E_FORMAT, "a: found twice"},
+    {"{\"weight_map\":{\"a\":\"../s1\"}}", KVREF_E_FORMAT, "found \"../s1\""},
+    {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", KVREF_E_FORMAT, "name of a file beside"},
+    {"{\"weight_map\":{\"a\":\"..\"}}", KVREF_E_FORMAT, "name of a file beside"},
+    {"{\"weight_map\":{\"a\":\".\"}}", KVREF_E_FORMAT, "name of a file beside"},
+    {"{\"weight_map\":{\"a\":\"\"}}", KVREF_E_FORMAT, "name of a file beside"},
+    {"{\"weight_map\":{\"a\":\"b\\\\c\"}}", KVREF_E_FORMAT, "name of a file beside"},
+    {"{\"weight_map\":{\"a\":1}}", KVREF_E_FORMAT, "a: expected a file name, found 1"},
+    {"{\"weight_map\":{\"a\":\"s1}}", KVREF_E_FORMAT, "closing quote"},
+    {"{\"weight_map\":{\"a\":s1}}", KVREF_E_FORMAT, "invalid token"},
+    {"{\"weight_map\":[]}", KVREF_E_FORMAT, "expected '{'"},
+    {"{\"weight_map\":{},\"weight_map\":{}}", KVREF_E_FORMAT, "weight_map: found twice"},
+    {"{\"metadata\":{,}}", KVREF_E_FORMAT, "JSON byte 12"},
+    {"{\"metadata\":{}}", KVREF_E_MISSING, "no weight_map"},
+    {"[]", KVREF_E_FORMAT, "expected '{'"},
+    {"", KVREF_E_FORMAT, "found the end"},
+    {"{\"weight_map\":{\"a\":\"junk\"}}", KVREF_E_FORMAT, "junk: header"},
 };
 
 START_TEST(every_bad_index_is_named)

@@ -123,16 +123,16 @@ START_TEST(invalid_utf8_is_refused_with_its_offset_and_changes_nothing)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"\x80",             "byte 0: expected UTF-8, found 0x80" },
-        {"ab\xbf",           "byte 2"                             },
-        {"\xc3",             "byte 0"                             },
-        {"a\xe2\x82",        "byte 1"                             },
-        {"\xc0\xaf",         "byte 0"                             },
-        {"\xe0\x80\x80",     "byte 0"                             },
-        {"\xed\xa0\x80",     "byte 0"                             },
-        {"\xf4\x90\x80\x80", "byte 0"                             },
-        {"<|im_end|>\xff",   "byte 10: expected UTF-8, found 0xff"},
-        {"caf\xe9 latin",    "byte 3"                             },
+        {"\x80", "byte 0: expected UTF-8, found 0x80"},
+        {"ab\xbf", "byte 2"},
+        {"\xc3", "byte 0"},
+        {"a\xe2\x82", "byte 1"},
+        {"\xc0\xaf", "byte 0"},
+        {"\xe0\x80\x80", "byte 0"},
+        {"\xed\xa0\x80", "byte 0"},
+        {"\xf4\x90\x80\x80", "byte 0"},
+        {"<|im_end|>\xff", "byte 10: expected UTF-8, found 0xff"},
+        {"caf\xe9 latin", "byte 3"},
     };
     kvref_ids ids = encode("kept", 4, KVREF_CONTROL_PLAIN);
     size_t n = ids.n;

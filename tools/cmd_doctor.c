@@ -29,7 +29,7 @@ static const cli_option doctor_options[] = {
      .name = "no-test",
      .at = AT(no_test),
      .help = "describe only; leave the self-test out"},
-    {.kind = CLI_END               },
+    {.kind = CLI_END},
 };
 
 #if defined(__SANITIZE_ADDRESS__)

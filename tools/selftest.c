@@ -60,13 +60,7 @@ static double blas_used(int m, int n, int k)
 static void blas(selftest_report *report, void *user)
 {
     static const int shape[][3] = {
-        {1,  1,  1  },
-        {2,  3,  5  },
-        {4,  16, 64 },
-        {7,  31, 129},
-        {16, 8,  256},
-        {17, 31, 515}
-    };
+        {1, 1, 1}, {2, 3, 5}, {4, 16, 64}, {7, 31, 129}, {16, 8, 256}, {17, 31, 515}};
     double worst = 0;
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
         double used = blas_used(shape[i][0], shape[i][1], shape[i][2]);
