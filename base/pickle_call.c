@@ -13,19 +13,19 @@ static const struct global {
     kvref_value_kind kind;
     int64_t at;
 } known[] = {
-    {"collections",  "OrderedDict",        KVREF_V_CALL,  CALL_ORDERED_DICT},
-    {"torch._utils", "_rebuild_tensor_v2", KVREF_V_CALL,  CALL_TENSOR      },
-    {"torch._utils", "_rebuild_parameter", KVREF_V_CALL,  CALL_PARAMETER   },
-    {"torch",        "FloatStorage",       KVREF_V_DTYPE, KVREF_F32        },
-    {"torch",        "HalfStorage",        KVREF_V_DTYPE, KVREF_F16        },
-    {"torch",        "BFloat16Storage",    KVREF_V_DTYPE, KVREF_BF16       },
-    {"torch",        "DoubleStorage",      KVREF_V_DTYPE, KVREF_F64        },
-    {"torch",        "LongStorage",        KVREF_V_DTYPE, KVREF_I64        },
-    {"torch",        "IntStorage",         KVREF_V_DTYPE, KVREF_I32        },
-    {"torch",        "ShortStorage",       KVREF_V_DTYPE, KVREF_I16        },
-    {"torch",        "CharStorage",        KVREF_V_DTYPE, KVREF_I8         },
-    {"torch",        "ByteStorage",        KVREF_V_DTYPE, KVREF_U8         },
-    {"torch",        "BoolStorage",        KVREF_V_DTYPE, KVREF_BOOL       },
+    {"collections", "OrderedDict", KVREF_V_CALL, CALL_ORDERED_DICT},
+    {"torch._utils", "_rebuild_tensor_v2", KVREF_V_CALL, CALL_TENSOR},
+    {"torch._utils", "_rebuild_parameter", KVREF_V_CALL, CALL_PARAMETER},
+    {"torch", "FloatStorage", KVREF_V_DTYPE, KVREF_F32},
+    {"torch", "HalfStorage", KVREF_V_DTYPE, KVREF_F16},
+    {"torch", "BFloat16Storage", KVREF_V_DTYPE, KVREF_BF16},
+    {"torch", "DoubleStorage", KVREF_V_DTYPE, KVREF_F64},
+    {"torch", "LongStorage", KVREF_V_DTYPE, KVREF_I64},
+    {"torch", "IntStorage", KVREF_V_DTYPE, KVREF_I32},
+    {"torch", "ShortStorage", KVREF_V_DTYPE, KVREF_I16},
+    {"torch", "CharStorage", KVREF_V_DTYPE, KVREF_I8},
+    {"torch", "ByteStorage", KVREF_V_DTYPE, KVREF_U8},
+    {"torch", "BoolStorage", KVREF_V_DTYPE, KVREF_BOOL},
 };
 
 kvref_status kvref_pickle_bad(const kvref_pickle *p, const char *what, kvref_error *err)

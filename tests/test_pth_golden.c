@@ -200,16 +200,16 @@ static const struct {
     kvref_status status;
     const char *says;
 } bad[] = {
-    {"evil.pth",                 KVREF_E_UNSUPPORTED, "forbidden global 'posix system'"         },
-    {"old.pth",                  KVREF_E_UNSUPPORTED, "unsupported old torch format"            },
-    {"bad-byteorder.pth",        KVREF_E_UNSUPPORTED, "expected 'little', found 'big'"          },
-    {"bad-deflated.pth",         KVREF_E_UNSUPPORTED, "'flat/data/0': is compressed, not stored"},
-    {"bad-truncated-pickle.pth", KVREF_E_FORMAT,      "truncated in an operand"                 },
-    {"bad-stride0.pth",          KVREF_E_FORMAT,      "1099511627776 elements in a storage of 1"},
-    {"bad-offset.pth",           KVREF_E_FORMAT,      "reaches element 20 of a storage of 12"   },
-    {"bad-deep.pth",             KVREF_E_FORMAT,      "nesting deeper than 32"                  },
-    {"bad-selfdict.pth",         KVREF_E_FORMAT,      "a container put into itself"             },
-    {"bad-twopickles.pth",       KVREF_E_FORMAT,      "expected one data.pkl, found several"    },
+    {"evil.pth", KVREF_E_UNSUPPORTED, "forbidden global 'posix system'"},
+    {"old.pth", KVREF_E_UNSUPPORTED, "unsupported old torch format"},
+    {"bad-byteorder.pth", KVREF_E_UNSUPPORTED, "expected 'little', found 'big'"},
+    {"bad-deflated.pth", KVREF_E_UNSUPPORTED, "'flat/data/0': is compressed, not stored"},
+    {"bad-truncated-pickle.pth", KVREF_E_FORMAT, "truncated in an operand"},
+    {"bad-stride0.pth", KVREF_E_FORMAT, "1099511627776 elements in a storage of 1"},
+    {"bad-offset.pth", KVREF_E_FORMAT, "reaches element 20 of a storage of 12"},
+    {"bad-deep.pth", KVREF_E_FORMAT, "nesting deeper than 32"},
+    {"bad-selfdict.pth", KVREF_E_FORMAT, "a container put into itself"},
+    {"bad-twopickles.pth", KVREF_E_FORMAT, "expected one data.pkl, found several"},
 };
 
 START_TEST(a_bad_archive_is_refused_with_its_own_message)
