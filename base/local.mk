@@ -11,6 +11,7 @@ noinst_HEADERS += \
 	%D%/synth.h \
 	%D%/tokenizer.h \
 	%D%/zip.h
+	%D%/trace.h
 
 libkvref_a_SOURCES += \
 	%D%/added.c \
@@ -46,5 +47,7 @@ libkvref_a_SOURCES += \
 	%D%/tokenizer_load.c \
 	%D%/tokenizer_merges.c \
 	%D%/tokenizer_rules.c \
+	%D%/trace.c \
+	%D%/trace_write.c \
 	%D%/writer.c \
 	%D%/zip.c

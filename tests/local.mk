@@ -109,3 +109,7 @@ check_PROGRAMS += %D%/test_audio
 %C%_test_audio_SOURCES = %D%/test_audio.c
 %C%_test_audio_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_audio_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_trace
+%C%_test_trace_SOURCES = %D%/test_trace.c
+%C%_test_trace_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_trace_LDADD = $(TEST_LIBS)

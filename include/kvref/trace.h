@@ -15,8 +15,8 @@ extern "C" {
 /* How much a decoder reports. Each level includes the ones before it. */
 typedef enum kvref_tap_level {
     KVREF_TAP_NONE,
-    KVREF_TAP_CODES,  /* nothing from the decoder; prompt and frames from the loop     */
-    KVREF_TAP_LOGITS, /* slow.logits, slow.hidden, fast.logits, kv_len and rows read   */
+    KVREF_TAP_CODES,  /* nothing from the decoder; what the loop knows (below)         */
+    KVREF_TAP_LOGITS, /* slow.logits, slow.hidden, fast.logits                         */
     KVREF_TAP_LAYERS, /* + embed, norm, and per layer k, v, attn, out                  */
     KVREF_TAP_OPS     /* + per layer attn_norm, q, attn_out, ffn_norm, ffn_act, ffn_out */
 } kvref_tap_level;
@@ -47,29 +47,47 @@ typedef struct kvref_trace kvref_trace;
 /* An empty trace in memory. */
 kvref_status kvref_trace_open(kvref_trace **out, kvref_error *err);
 
-/* The tap that fills this trace. A failed allocation inside is reported by
- * kvref_trace_write. */
+/* The tap that fills this trace. Rows must come in order: positions without a gap, codebook
+ * positions from the first one of every frame on. Rows out of order, of another width than
+ * before or not allocatable are left out, and kvref_trace_write reports the first such fault.
+ */
 kvref_tap kvref_trace_tap(kvref_trace *trace, kvref_tap_level level);
 
-/* Appends rows of an int32 tensor, shape [.., width] (prompt, frames, kv_len, kv_rows ...). */
+/* Appends rows of an integer tensor [n_row, width], or [n_row] when width is 0. The generation
+ * loop records, at every level:
+ *   prompt         int32 [column, 1+N]
+ *   frames         int32 [column, 1+N]
+ *   slow.kv_len    int32 [call]      positions held after the call: T, T+1, ...
+ *   slow.kv_rows   int64 [call, L]   K rows read, per key/value head; a decode step of one
+ *                                    query reads kv_len, a prefill the sum over its queries
+ *   slow.kv_bytes  int64 [call, L]   K and V bytes read */
 kvref_status kvref_trace_ints(kvref_trace *trace,
                               const char *name,
                               const int32_t *x,
                               int n_row,
                               int width,
                               kvref_error *err);
+kvref_status kvref_trace_counts(kvref_trace *trace,
+                                const char *name,
+                                const int64_t *x,
+                                int n_row,
+                                int width,
+                                kvref_error *err);
 
-/* Sets a metadata string; key and value are copied. "format" is always kvref-trace-1. */
+/* Sets a metadata string; key and value are copied. A key set again is replaced. "format" is
+ * always kvref-trace-1 and cannot be set (ARG). */
 kvref_status
 kvref_trace_meta(kvref_trace *trace, const char *key, const char *value, kvref_error *err);
 
-/* Writes everything to path (through a temporary name). Tensors of the fast side become
- * [frame, codebook position, ...]: n_frame says how many frames there are. */
+/* Writes everything to path (through a temporary name), tensors in order of name. Those of the
+ * fast side become [frame, codebook position, ...]: n_frame says how many frames there are. */
 kvref_status
 kvref_trace_write(kvref_trace *trace, const char *path, int n_frame, kvref_error *err);
 
-/* 64-bit FNV-1a over names, shapes and bits of everything collected so far: equal traces have
- * equal hashes whatever compiler, thread count or capacity made them. */
+/* 64-bit FNV-1a over names, types, shapes and bits of everything collected so far, in order of
+ * name: equal results have equal hashes whatever compiler, thread count, capacity or attention
+ * mode made them. slow.kv_rows and slow.kv_bytes say how much work was done, not what came out,
+ * and are left out; so is the metadata. 0 after a fault (see kvref_trace_tap). */
 uint64_t kvref_trace_hash(const kvref_trace *trace);
 
 void kvref_trace_close(kvref_trace **trace);
