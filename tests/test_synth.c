@@ -84,6 +84,29 @@ START_TEST(each_kind_of_name_has_its_rule)
 }
 END_TEST
 
+START_TEST(scale_is_the_power_of_two_below_the_root_of_the_row)
+{
+    static const struct {
+        int64_t row;
+        float scale;
+    } row[] = {
+        {1,    1        },
+        {3,    1        },
+        {4,    0.5f     },
+        {8,    0.5f     },
+        {15,   0.5f     },
+        {16,   0.25f    },
+        {2560, 1 / 32.0f},
+        {9728, 1 / 64.0f}
+    };
+    for (size_t r = 0; r < sizeof row / sizeof row[0]; r++) {
+        float x;
+        kvref_synth_fill(&x, "a.weight", (const int64_t[2]){7, row[r].row}, 2, 5, 1);
+        ck_assert(x == by_rule("a.weight", 5, false, 0, row[r].scale));
+    }
+}
+END_TEST
+
 START_TEST(every_value_is_exact_in_every_dtype)
 {
     static const char *const name[] = {
@@ -106,6 +129,7 @@ int main(void)
     TCase *tc = tcase_create("synth");
     tcase_add_test(tc, formula_gives_the_documented_numbers);
     tcase_add_test(tc, each_kind_of_name_has_its_rule);
+    tcase_add_test(tc, scale_is_the_power_of_two_below_the_root_of_the_row);
     tcase_add_test(tc, every_value_is_exact_in_every_dtype);
     suite_add_tcase(suite, tc);
     return support_run(suite);
