@@ -277,12 +277,10 @@ static kvref_status put_shard(job *j, int shard, kvref_error *err)
         const item *it = &j->item[i];
         if (it->shard != shard) continue;
         if (n == 0) first = i;
-        decl[n++] = (kvref_tensor){
-            .name = it->name,
-            .dtype = j->opts->dtype,
-            .n_dim = it->spec->n_dim,
-            .dim = {it->dim[0], it->dim[1]}
-        };
+        decl[n++] = (kvref_tensor){.name = it->name,
+                                   .dtype = j->opts->dtype,
+                                   .n_dim = it->spec->n_dim,
+                                   .dim = {it->dim[0], it->dim[1]}};
     }
     kvref_writer *w = NULL;
     kvref_status s = kvref_writer_open(&w, path, decl, n, meta, 1, err);

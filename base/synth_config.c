@@ -28,14 +28,14 @@ static void put_stack(json_t *o, const kvref_stack *s, const char *prefix)
         const char *key;
         json_t *value;
     } row[] = {
-        {"dim",                json_integer(s->d_model)  },
-        {"n_head",             json_integer(s->n_head)   },
-        {"n_local_heads",      json_integer(s->n_kv_head)},
-        {"head_dim",           json_integer(s->d_head)   },
-        {"intermediate_size",  json_integer(s->d_ff)     },
-        {"attention_qkv_bias", json_boolean(s->qkv_bias) },
-        {"attention_o_bias",   json_boolean(s->o_bias)   },
-        {"attention_qk_norm",  json_boolean(s->qk_norm)  },
+        {"dim", json_integer(s->d_model)},
+        {"n_head", json_integer(s->n_head)},
+        {"n_local_heads", json_integer(s->n_kv_head)},
+        {"head_dim", json_integer(s->d_head)},
+        {"intermediate_size", json_integer(s->d_ff)},
+        {"attention_qkv_bias", json_boolean(s->qkv_bias)},
+        {"attention_o_bias", json_boolean(s->o_bias)},
+        {"attention_qk_norm", json_boolean(s->qk_norm)},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         char key[64];

@@ -11,24 +11,26 @@ START_TEST(formula_gives_the_documented_numbers)
         int64_t dim[2];
         int n_dim, n;
         float x[6];
-    } row[] = {
-        {"embeddings.weight",
-         {320, 24},
-         2, 6,
-         {0.8671875f, -0.171875f, -0.90625f, -0.984375f, -0.4296875f, -0.46875f}},
-        {"layers.0.attention_norm.weight",
-         {24},
-         1, 4,
-         {0.9609375f, 0.9609375f, 1.03125f, 1.1171875f}                         },
-        {"layers.0.attention.wqkv.weight",
-         {64, 24},
-         2, 4,
-         {-0.025390625f, -0.095703125f, -0.158203125f, -0.138671875f}           },
-        {"decoder.model.6.conv.parametrizations.weight.original0",
-         {1, 1},
-         2, 1,
-         {0.0595703125f}                                                        }
-    };
+    } row[] = {{"embeddings.weight",
+                {320, 24},
+                2,
+                6,
+                {0.8671875f, -0.171875f, -0.90625f, -0.984375f, -0.4296875f, -0.46875f}},
+               {"layers.0.attention_norm.weight",
+                {24},
+                1,
+                4,
+                {0.9609375f, 0.9609375f, 1.03125f, 1.1171875f}},
+               {"layers.0.attention.wqkv.weight",
+                {64, 24},
+                2,
+                4,
+                {-0.025390625f, -0.095703125f, -0.158203125f, -0.138671875f}},
+               {"decoder.model.6.conv.parametrizations.weight.original0",
+                {1, 1},
+                2,
+                1,
+                {0.0595703125f}}};
     ck_assert_uint_eq(kvref_synth_fnv("prompt"), 0xdfe6493b);
     ck_assert_uint_eq(kvref_synth_fnv("codes"), 0xcfcdd885);
     for (uint32_t i = 0; i < 4; i++)
@@ -57,18 +59,18 @@ START_TEST(each_kind_of_name_has_its_rule)
         bool five;
         float base, scale;
     } row[] = {
-        {"quantizer.alpha",                        true,  1,         1 / 8.0f  },
-        {"conv.weight_g",                          true,  1,         1 / 8.0f  },
-        {"conv.parametrizations.weight.original0", true,  1,         1 / 8.0f  },
-        {"decoder.model.6.alpha",                  true,  1 / 16.0f, 1 / 128.0f},
-        {"layers.1.attention.q_norm.weight",       true,  1,         1 / 8.0f  },
-        {"fast_norm.weight",                       true,  1,         1 / 8.0f  },
-        {"layers.0.attention_norm.bias",           false, 0,         1 / 8.0f  },
-        {"upsample.0.1.gamma",                     false, 0,         1 / 4.0f  },
-        {"codebook_embeddings.weight",             false, 0,         1         },
-        {"quantizer.codebook.weight",              false, 0,         1         },
-        {"layers.0.feed_forward.w1.weight",        false, 0,         1 / 8.0f  }, /* rows of 100: e 6 */
-        {"conv.parametrizations.weight.original1", false, 0,         1 / 8.0f  },
+        {"quantizer.alpha", true, 1, 1 / 8.0f},
+        {"conv.weight_g", true, 1, 1 / 8.0f},
+        {"conv.parametrizations.weight.original0", true, 1, 1 / 8.0f},
+        {"decoder.model.6.alpha", true, 1 / 16.0f, 1 / 128.0f},
+        {"layers.1.attention.q_norm.weight", true, 1, 1 / 8.0f},
+        {"fast_norm.weight", true, 1, 1 / 8.0f},
+        {"layers.0.attention_norm.bias", false, 0, 1 / 8.0f},
+        {"upsample.0.1.gamma", false, 0, 1 / 4.0f},
+        {"codebook_embeddings.weight", false, 0, 1},
+        {"quantizer.codebook.weight", false, 0, 1},
+        {"layers.0.feed_forward.w1.weight", false, 0, 1 / 8.0f}, /* rows of 100: e 6 */
+        {"conv.parametrizations.weight.original1", false, 0, 1 / 8.0f},
     };
     static const int64_t dim[3] = {3, 50, 2};
     for (size_t r = 0; r < sizeof row / sizeof row[0]; r++) {
@@ -89,16 +91,14 @@ START_TEST(scale_is_the_power_of_two_below_the_root_of_the_row)
     static const struct {
         int64_t row;
         float scale;
-    } row[] = {
-        {1,    1        },
-        {3,    1        },
-        {4,    0.5f     },
-        {8,    0.5f     },
-        {15,   0.5f     },
-        {16,   0.25f    },
-        {2560, 1 / 32.0f},
-        {9728, 1 / 64.0f}
-    };
+    } row[] = {{1, 1},
+               {3, 1},
+               {4, 0.5f},
+               {8, 0.5f},
+               {15, 0.5f},
+               {16, 0.25f},
+               {2560, 1 / 32.0f},
+               {9728, 1 / 64.0f}};
     for (size_t r = 0; r < sizeof row / sizeof row[0]; r++) {
         float x;
         kvref_synth_fill(&x, "a.weight", (const int64_t[2]){7, row[r].row}, 2, 5, 1);
