@@ -7,6 +7,7 @@ noinst_HEADERS += \
 	%D%/pickle.h \
 	%D%/pool.h \
 	%D%/pth.h \
+	%D%/pth_write.h \
 	%D%/random.h \
 	%D%/synth.h \
 	%D%/tokenizer.h \
@@ -34,6 +35,7 @@ libkvref_a_SOURCES += \
 	%D%/pretoken.c \
 	%D%/pth.c \
 	%D%/pth_tensor.c \
+	%D%/pth_write.c \
 	%D%/random.c \
 	%D%/safetensors.c \
 	%D%/sample.c \
@@ -43,6 +45,8 @@ libkvref_a_SOURCES += \
 	%D%/synth_config.c \
 	%D%/synth_tokenizer.c \
 	%D%/synth_values.c \
+	%D%/synth_codec.c \
+	%D%/synth_codec_write.c \
 	%D%/tokenizer.c \
 	%D%/tokenizer_load.c \
 	%D%/tokenizer_merges.c \

@@ -73,7 +73,7 @@ static kvref_status check_archive(const kvref_pth *r, kvref_error *err)
                           (int)(e->n_byte < 40 ? e->n_byte : 40),
                           (const char *)e->data);
     if (r->pkl->n_byte <= KVREF_PICKLE_MAX_BYTE &&
-        kvref_zip_crc(r->pkl->data, r->pkl->n_byte) != r->pkl->crc)
+        kvref_zip_crc(0, r->pkl->data, r->pkl->n_byte) != r->pkl->crc)
         kvref_note(r->log, "%s: data.pkl does not match its CRC", r->path);
     return KVREF_OK;
 }

@@ -47,14 +47,15 @@ static bool signature(const input *in, uint64_t at, size_t n_byte, uint32_t want
     return at <= in->n_byte && n_byte <= in->n_byte - at && get32(in->data + at) == want;
 }
 
-uint32_t kvref_zip_crc(const uint8_t *data, size_t n_byte)
+uint32_t kvref_zip_crc(uint32_t crc, const uint8_t *data, size_t n_byte)
 {
-    uint32_t table[256], crc = UINT32_MAX;
+    uint32_t table[256];
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
         for (int k = 0; k < 8; k++) c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
         table[i] = c;
     }
+    crc = ~crc;
     for (size_t i = 0; i < n_byte; i++) crc = crc >> 8 ^ table[(crc ^ data[i]) & 255];
     return ~crc;
 }

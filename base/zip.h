@@ -35,7 +35,7 @@ const kvref_zip_entry *kvref_zip_find(
 
 void kvref_zip_close(kvref_zip *z);
 
-/* CRC-32 as zip stores it. */
-uint32_t kvref_zip_crc(const uint8_t *data, size_t n_byte);
+/* CRC-32 as zip stores it, continued from crc (0 at the start). */
+uint32_t kvref_zip_crc(uint32_t crc, const uint8_t *data, size_t n_byte);
 
 #endif

@@ -21,18 +21,20 @@ flags=($(pkg-config --cflags $pkgs) -Iinclude -I. -D_GNU_SOURCE -O1 -g -ffp-cont
     '-fsanitize=address,undefined' -fno-sanitize-recover=all -pthread)
 # shellcheck disable=SC2207
 libs=($(pkg-config --libs $pkgs) -lm -pthread)
+objects=()
 for c in base/*.c ref/*.c; do
     [ -f "$c" ] || continue
     o=$dir/$(echo "$c" | tr / _).o
+    objects+=("$o")
     [ "$o" -nt "$c" ] || echo "$c" "$o"
 done | xargs -r -P 2 -L 1 sh -c 'exec clang -std=c11 -fsanitize=fuzzer-no-link '"${flags[*]}"' -c "$0" -o "$1"' ||
     { echo "fuzz: build failed"; exit 1; }
-rm -f "$dir/libfuzz.a" && ar rcs "$dir/libfuzz.a" "$dir"/*.o || exit 1
+for c in base/*.c ref/*.c; do [ -f "$c" ] && objects+=("$dir/$(echo "$c" | tr / _).o"); done
 
 run() { # name: builds and runs one target
     local name=$1 corpus=tests/fuzz/corpus/$1 live=$dir/corpus-$1
     mkdir -p "$live"
-    clang++ -std=c++17 -fsanitize=fuzzer "${flags[@]}" "tests/fuzz/fuzz_$name.cc" "$dir/libfuzz.a" \
+    clang++ -std=c++17 -fsanitize=fuzzer "${flags[@]}" "tests/fuzz/fuzz_$name.cc" "${objects[@]}" \
         "${libs[@]}" -o "$dir/fuzz_$name" || return 1
     if "$dir/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 \
         -print_final_stats=1 -artifact_prefix="$dir/$name-" "$live" "$corpus" > "$dir/$name.out" 2>&1; then

@@ -1,6 +1,8 @@
 golden_data = \
 	%D%/MANIFEST.json \
 	%D%/SHA256SUMS \
+	%D%/codec/codec.safetensors \
+	%D%/codec/golden-codec.json \
 	%D%/lm/A.json \
 	%D%/lm/A.safetensors \
 	%D%/lm/B.json \
@@ -34,13 +36,14 @@ golden_data = \
 EXTRA_DIST += $(golden_data) \
 	%D%/README.md \
 	%D%/formula.py \
+	%D%/import_codec.py \
 	%D%/import_upstream.py \
 	%D%/manifest.py \
 	%D%/oracle.py \
 	%D%/tokenizer/make_small.py \
 	%D%/pth/README.md
 
-CLEANFILES += %D%/remade/lm/* %D%/remade/tokenizer/*
+CLEANFILES += %D%/remade/codec/* %D%/remade/lm/* %D%/remade/tokenizer/*
 
 # Makes again what can be made from the tree alone and compares; with the uncut upstream files at
 # hand, imports them again as well. Nothing in the source tree changes.
@@ -57,6 +60,8 @@ golden:
 	  $(PYTHON) $$from/import_upstream.py $$shared $$to; \
 	  for f in A.json A.safetensors B.json B.safetensors C.json C.safetensors L.json \
 	      L.safetensors golden-lm.json; do cmp $$from/lm/$$f $$to/lm/$$f; done; \
+	  $(PYTHON) $$from/import_codec.py $$shared $$to; \
+	  for f in codec.safetensors golden-codec.json; do cmp $$from/codec/$$f $$to/codec/$$f; done; \
 	  echo "upstream's files: imported again, equal"; \
 	fi
 

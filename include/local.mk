@@ -1,6 +1,7 @@
 pkginclude_HEADERS = \
 	%D%/kvref/audio.h \
 	%D%/kvref/backend.h \
+	%D%/kvref/codec.h \
 	%D%/kvref/compare.h \
 	%D%/kvref/file.h \
 	%D%/kvref/fmath.h \
@@ -11,5 +12,6 @@ pkginclude_HEADERS = \
 	%D%/kvref/sample.h \
 	%D%/kvref/status.h \
 	%D%/kvref/synth.h \
+	%D%/kvref/synth_codec.h \
 	%D%/kvref/tokenizer.h \
 	%D%/kvref/trace.h

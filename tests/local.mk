@@ -113,3 +113,11 @@ check_PROGRAMS += %D%/test_trace
 %C%_test_trace_SOURCES = %D%/test_trace.c
 %C%_test_trace_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_trace_LDADD = $(TEST_LIBS)
+
+# The codec.
+codec_toy = %D%/codec_toy.c %D%/codec_toy.h
+
+check_PROGRAMS += %D%/test_codec_golden
+%C%_test_codec_golden_SOURCES = %D%/test_codec_golden.c $(codec_toy)
+%C%_test_codec_golden_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_codec_golden_LDADD = $(TEST_LIBS)

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions as matrix products on panels of rows.
+ *
+ * A panel is `panel` rows that start at a multiple of it, counted from the beginning of the
+ * whole signal, times `chunk` columns. BLAS always gets the whole panel, also where only some
+ * of its rows are wanted (the others hold whatever lies there): so the call that makes a row,
+ * its sizes and the place of the row in it are the same however the signal is cut in pieces,
+ * and whatever the number of threads. Taps are added by one product each. */
+#include "ref/codec.h"
+
+#include <cblas.h>
+#include <string.h>
+
+typedef struct conv_job {
+    kvref_codec *c;
+    const ref_conv *conv;
+    const float *x;
+    int n, n_chunk;
+    int64_t row0, panel0; /* first row, first panel */
+    ref_after after;
+    bool gather, blas;
+} conv_job;
+
+/* Rows [n, n_tap * n_in] of all inputs of each output, side by side. */
+static void gather_rows(float *out, const float *x, const ref_conv *v, int n)
+{
+    size_t n_in = (size_t)v->n_in, n_k = n_in * (size_t)v->n_tap;
+    for (int j = 0; j < v->n_tap; j++) {
+        const float *from = x - (ptrdiff_t)((v->n_tap - 1 - j) * v->step) * v->n_in;
+        for (int r = 0; r < n; r++)
+            memcpy(out + (size_t)r * n_k + (size_t)j * n_in,
+                   from + (size_t)r * n_in,
+                   n_in * sizeof *x);
+    }
+}
+
+static void
+blas_panel(const conv_job *job, float *sums, float *rows, const float *x, int o0, int n_o)
+{
+    const ref_conv *v = job->conv;
+    int n_k = v->n_tap * v->n_in;
+    const float *w = v->w + (size_t)o0 * (size_t)n_k;
+    if (job->gather) {
+        gather_rows(rows, x, v, v->panel);
+        cblas_sgemm(CblasRowMajor,
+                    CblasNoTrans,
+                    CblasTrans,
+                    v->panel,
+                    n_o,
+                    n_k,
+                    1.0f,
+                    rows,
+                    n_k,
+                    w,
+                    n_k,
+                    0.0f,
+                    sums,
+                    v->chunk);
+        return;
+    }
+    for (int j = 0; j < v->n_tap; j++) {
+        const float *at = x - (ptrdiff_t)((v->n_tap - 1 - j) * v->step) * v->n_in;
+        cblas_sgemm(CblasRowMajor,
+                    CblasNoTrans,
+                    CblasTrans,
+                    v->panel,
+                    n_o,
+                    v->n_in,
+                    1.0f,
+                    at,
+                    v->n_in,
+                    w + (size_t)j * (size_t)v->n_in,
+                    n_k,
+                    j ? 1.0f : 0.0f,
+                    sums,
+                    v->chunk);
+    }
+}
+
+/* sums [n, chunk] of rows x. */
+static void exact_panel(
+    const conv_job *job, float *sums, float *rows, const float *x, int n, int o0, int n_o)
+{
+    const ref_conv *v = job->conv;
+    int n_k = v->n_tap * v->n_in;
+    const float *w = v->w + (size_t)o0 * (size_t)n_k;
+    if (v->n_tap > 1) {
+        gather_rows(rows, x, v, n);
+        x = rows;
+    }
+    ref_exact_product(sums, v->chunk, x, (size_t)n_k, n, w, n_o, n_k);
+}
+
+/* Columns o0 .. o0 + n_o - 1 of one row. */
+static void finish_row(const conv_job *job, float *sums, int row, int o0, int n_o)
+{
+    const ref_conv *v = job->conv;
+    const ref_after *a = &job->after;
+    float *y = a->y + (size_t)row * (size_t)v->n_out + o0;
+    if (v->bias)
+        for (int o = 0; o < n_o; o++) sums[o] += v->bias[o0 + o];
+    switch (a->kind) {
+    case REF_STORE:
+        memcpy(y, sums, (size_t)n_o * sizeof *y);
+        break;
+    case REF_GELU:
+        ref_gelu(sums, (size_t)n_o);
+        memcpy(y, sums, (size_t)n_o * sizeof *y);
+        break;
+    case REF_SNAKE: {
+        ref_snake part = {a->snake->alpha + o0, a->snake->inverse + o0, n_o};
+        ref_snake_rows(y, sums, &part, 1);
+        break;
+    }
+    case REF_ADD:
+        for (int o = 0; o < n_o; o++) y[o] += sums[o];
+        break;
+    case REF_SCALED_ADD:
+        for (int o = 0; o < n_o; o++) y[o] += a->scale[o0 + o] * sums[o];
+        break;
+    }
+}
+
+static void conv_task(void *arg, int worker, int first, int last)
+{
+    const conv_job *job = arg;
+    const ref_conv *v = job->conv;
+    float *sums = job->c->work + (size_t)worker * job->c->work_floats;
+    float *rows = sums + (size_t)v->panel * (size_t)v->chunk;
+    for (int t = first; t < last; t++) {
+        int o0 = t % job->n_chunk * v->chunk;
+        int n_o = v->n_out - o0 < v->chunk ? v->n_out - o0 : v->chunk;
+        /* The panel in rows of this piece: from at, which may be before its first row. */
+        int at = (int)((job->panel0 + t / job->n_chunk) * v->panel - job->row0);
+        int lo = at < 0 ? -at : 0, hi = job->n - at < v->panel ? job->n - at : v->panel;
+        const float *x = job->x + (ptrdiff_t)at * v->n_in;
+        float *top = sums + (size_t)lo * (size_t)v->chunk;
+        if (job->blas)
+            blas_panel(job, sums, rows, x, o0, n_o);
+        else
+            exact_panel(job, top, rows, x + (size_t)lo * (size_t)v->n_in, hi - lo, o0, n_o);
+        for (int r = lo; r < hi; r++, top += v->chunk) finish_row(job, top, at + r, o0, n_o);
+    }
+}
+
+void ref_conv_run(
+    kvref_codec *c, const ref_conv *conv, const float *x, int64_t row0, int n, ref_after after)
+{
+    conv_job job = {.c = c, .conv = conv, .x = x, .n = n, .row0 = row0, .after = after};
+    job.n_chunk = (conv->n_out + conv->chunk - 1) / conv->chunk;
+    job.panel0 = row0 / conv->panel;
+    job.gather = conv->n_tap > 1 && conv->n_in < 32;
+    job.blas = c->opts.conv == KVREF_CONV_BLAS && conv->n_out > 16;
+    int64_t n_panel = (row0 + n - 1) / conv->panel - job.panel0 + 1;
+    kvref_pool_run(c->pool, conv_task, &job, (int)n_panel * job.n_chunk);
+}
+
+/* Low rates come few rows at a time, so small panels waste less; high rates fill large ones,
+ * which run faster. Rates of 256 and more give whole panels for every frame. */
+void ref_codec_plan(kvref_codec *c, ref_conv *conv, int rate)
+{
+    conv->panel = rate < 32 ? 16 : rate < 256 ? 32 : rate < 1024 ? 256 : 512;
+    int n_chunk = (conv->n_out + 511) / 512;
+    conv->chunk = ((conv->n_out + n_chunk - 1) / n_chunk + 15) / 16 * 16;
+    size_t n_k = (size_t)conv->n_tap * (size_t)conv->n_in, panel = (size_t)conv->panel;
+    size_t work = panel * (size_t)conv->chunk + (conv->n_tap > 1 ? panel * n_k : 0);
+    size_t slack = ((size_t)((conv->n_tap - 1) * conv->step) + panel) * (size_t)conv->n_in;
+    if (work > c->work_floats) c->work_floats = work;
+    if (slack > c->slack_floats) c->slack_floats = slack;
+    ref_codec_need(c, rate, conv->n_in);
+    ref_codec_need(c, rate, conv->n_out);
+}
+
+void ref_codec_need(kvref_codec *c, int rate, int width)
+{
+    size_t need = (size_t)rate * (size_t)width; /* of one frame; codec.c makes it a piece's */
+    if (need > c->row_floats) c->row_floats = need;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/codec_toy.h"
+
+#include "kvref/synth.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+kvref_codec_dims toy_golden_dims(void)
+{
+    kvref_codec_dims d = kvref_codec_dims_real();
+    d.encoder_dim = 8;
+    d.decoder_dim = 48;
+    d.latent_dim = 128;
+    d.n_layer = d.n_encoder_layer = 2;
+    d.d_ff = 160;
+    d.encoder_d_ff = 384;
+    d.n_semantic = 32;
+    d.n_book = 3;
+    d.n_code = 16;
+    return d;
+}
+
+kvref_codec_dims toy_small_dims(void)
+{
+    kvref_codec_dims d = kvref_codec_dims_toy();
+    d.encoder_dim = 2;
+    d.decoder_dim = 16;
+    d.latent_dim = 24;
+    d.head_dim = 12;
+    d.d_ff = d.encoder_d_ff = 20;
+    d.n_layer = 2;
+    d.encoder_strides[0] = d.decoder_strides[3] = 2;
+    d.encoder_strides[1] = d.decoder_strides[2] = 2;
+    d.encoder_strides[2] = d.decoder_strides[1] = 3;
+    d.encoder_strides[3] = d.decoder_strides[0] = 4;
+    d.window = 9;
+    d.encoder_window = 20;
+    return d;
+}
+
+const char *toy_write(const kvref_codec_dims *dims, bool pth, int dead_rows)
+{
+    static int n;
+    char name[32];
+    kvref_error err;
+    kvref_synth_codec_opts o = {.pth = pth, .dead_rows = dead_rows};
+    snprintf(name, sizeof name, "codec%d", n++);
+    const char *dir = support_path(support_temp_dir(), name);
+    ck_assert(mkdir(dir, 0777) == 0);
+    must(kvref_synth_codec_write(dir, dims, &o, &err), err);
+    return dir;
+}
+
+kvref_codec *toy_open(const kvref_codec_dims *dims, const kvref_codec_opts *opts)
+{
+    kvref_error err;
+    kvref_codec *codec;
+    must(kvref_codec_open(&codec, toy_write(dims, false, 0), opts, &err), err);
+    return codec;
+}
+
+int32_t *toy_codes(const char *name, int n_book, int n_frame)
+{
+    uint32_t fnv = kvref_synth_fnv(name);
+    int32_t *code = malloc((size_t)(n_book * n_frame) * sizeof *code);
+    ck_assert(code != NULL);
+    for (int b = 0; b < n_book; b++)
+        for (int t = 0; t < n_frame; t++)
+            code[t * n_book + b] =
+                (int32_t)(kvref_synth_mix(fnv, (uint32_t)(b * n_frame + t)) % 40);
+    return code;
+}
+
+float *toy_audio(const char *name, size_t n)
+{
+    uint32_t fnv = kvref_synth_fnv(name);
+    float *x = malloc(n * sizeof *x);
+    ck_assert(x != NULL);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)((int)(kvref_synth_mix(fnv, (uint32_t)i) >> 24) - 128) / 256.0f;
+    return x;
+}
+
+float *toy_decode(kvref_codec *codec, const int32_t *code, int n_frame)
+{
+    kvref_error err;
+    size_t n = (size_t)n_frame * (size_t)kvref_codec_about(codec)->frame;
+    float *pcm = malloc(n * sizeof *pcm);
+    ck_assert(pcm != NULL);
+    must(kvref_codec_decode(codec, pcm, code, n_frame, &err), err);
+    return pcm;
+}
+
+void toy_collect(void *user, const kvref_tap_data *data)
+{
+    toy_taps *taps = user;
+    toy_tap *tap = (toy_tap *)toy_find(taps, data->name);
+    if (!tap) {
+        taps->tap = realloc(taps->tap, (size_t)(taps->n + 1) * sizeof *taps->tap);
+        ck_assert(taps->tap != NULL);
+        tap = &taps->tap[taps->n++];
+        *tap = (toy_tap){.width = data->width};
+        snprintf(tap->name, sizeof tap->name, "%s", data->name);
+    }
+    ck_assert_msg(tap->n_row == data->first && tap->width == data->width,
+                  "%s: rows from %d after %d",
+                  data->name,
+                  data->first,
+                  tap->n_row);
+    size_t had = (size_t)tap->n_row * (size_t)tap->width;
+    size_t more = (size_t)data->n_row * (size_t)tap->width;
+    tap->x = realloc(tap->x, (had + more) * sizeof *tap->x);
+    ck_assert(tap->x != NULL);
+    memcpy(tap->x + had, data->x, more * sizeof *tap->x);
+    tap->n_row += data->n_row;
+}
+
+const toy_tap *toy_find(const toy_taps *taps, const char *name)
+{
+    for (int i = 0; i < taps->n; i++)
+        if (strcmp(taps->tap[i].name, name) == 0) return &taps->tap[i];
+    return NULL;
+}
+
+void toy_taps_clear(toy_taps *taps)
+{
+    for (int i = 0; i < taps->n; i++) free(taps->tap[i].x);
+    free(taps->tap);
+    *taps = (toy_taps){0};
+}
