@@ -8,6 +8,7 @@ noinst_HEADERS += \
 	%D%/pool.h \
 	%D%/pth.h \
 	%D%/pth_write.h \
+	%D%/prompt.h \
 	%D%/random.h \
 	%D%/synth.h \
 	%D%/tokenizer.h \
@@ -16,6 +17,7 @@ noinst_HEADERS += \
 
 libkvref_a_SOURCES += \
 	%D%/added.c \
+	%D%/batches.c \
 	%D%/bpe.c \
 	%D%/audio_in.c \
 	%D%/audio_out.c \
@@ -33,6 +35,7 @@ libkvref_a_SOURCES += \
 	%D%/pickle_call.c \
 	%D%/pool.c \
 	%D%/pretoken.c \
+	%D%/prompt.c \
 	%D%/pth.c \
 	%D%/pth_tensor.c \
 	%D%/pth_write.c \

@@ -25,19 +25,6 @@ reserve(int32_t **data, size_t *cap, size_t need, size_t size, kvref_error *err)
     return status;
 }
 
-size_t kvref_utf8_valid(const char *text, size_t n_byte)
-{
-    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
-    size_t at = 0;
-    while (at < n_byte) {
-        utf8proc_int32_t c;
-        utf8proc_ssize_t n = utf8proc_iterate(p + at, (utf8proc_ssize_t)(n_byte - at), &c);
-        if (n <= 0) break;
-        at += (size_t)n;
-    }
-    return at;
-}
-
 /* Appends the code points of a text; *plain: none needs normalising. */
 static kvref_status
 decode(kvref_scratch *s, bool *plain, const char *text, size_t n_byte, kvref_error *err)

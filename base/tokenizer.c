@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 void kvref_ids_clear(kvref_ids *ids)
 {
@@ -70,6 +71,32 @@ static kvref_status encode(const kvref_tokenizer *tok,
     return stretch(tok, s, ids, text + from, n_byte - from, err);
 }
 
+kvref_status
+kvref_text_check(const char *text, size_t n_byte, const char *name, kvref_error *err)
+{
+    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
+    if (n_byte > KVREF_TEXT_MAX)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "%s: expected at most %zu bytes, found %zu",
+                          name,
+                          KVREF_TEXT_MAX,
+                          n_byte);
+    for (size_t at = 0; at < n_byte;) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t n = utf8proc_iterate(p + at, (utf8proc_ssize_t)(n_byte - at), &c);
+        if (n <= 0)
+            return kvref_fail(err,
+                              KVREF_E_FORMAT,
+                              "%s: byte %zu: expected UTF-8, found 0x%02x",
+                              name,
+                              at,
+                              p[at]);
+        at += (size_t)n;
+    }
+    return KVREF_OK;
+}
+
 kvref_status kvref_tokenize(const kvref_tokenizer *tok,
                             kvref_ids *ids,
                             const char *text,
@@ -77,19 +104,9 @@ kvref_status kvref_tokenize(const kvref_tokenizer *tok,
                             kvref_control control,
                             kvref_error *err)
 {
-    if (n_byte > KVREF_TEXT_MAX)
-        return kvref_fail(err,
-                          KVREF_E_ARG,
-                          "text: expected at most %zu bytes, found %zu",
-                          KVREF_TEXT_MAX,
-                          n_byte);
-    size_t valid = kvref_utf8_valid(text, n_byte), n_before = ids->n;
-    if (valid < n_byte)
-        return kvref_fail(err,
-                          KVREF_E_FORMAT,
-                          "text: byte %zu: expected UTF-8, found 0x%02x",
-                          valid,
-                          (unsigned char)text[valid]);
+    if (n_byte == 0) return KVREF_OK;
+    KVREF_TRY(kvref_text_check(text, n_byte, "text", err));
+    size_t n_before = ids->n;
     kvref_scratch s = {0};
     kvref_status status = encode(tok, &s, ids, text, n_byte, control, err);
     if (status != KVREF_OK) ids->n = n_before;

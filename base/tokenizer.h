@@ -78,8 +78,10 @@ kvref_status kvref_tokenizer_merges(kvref_tokenizer *tok,
 /* Index of the token with that id; KVREF_NO_TOKEN: none. */
 uint32_t kvref_token_index(const kvref_tokenizer *tok, int32_t id);
 
-/* Length of the text's first invalid position, or n_byte when it is all valid UTF-8. */
-size_t kvref_utf8_valid(const char *text, size_t n_byte);
+/* Refuses text that is too long or not UTF-8, with the offset of the first bad byte; name says
+ * which text in the message. */
+kvref_status
+kvref_text_check(const char *text, size_t n_byte, const char *name, kvref_error *err);
 
 kvref_status kvref_ids_append(kvref_ids *ids, int32_t id, kvref_error *err);
 

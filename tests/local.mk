@@ -121,3 +121,17 @@ check_PROGRAMS += %D%/test_codec_golden
 %C%_test_codec_golden_SOURCES = %D%/test_codec_golden.c $(codec_toy)
 %C%_test_codec_golden_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_codec_golden_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_batches
+%C%_test_batches_SOURCES = %D%/test_batches.c
+%C%_test_batches_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_batches_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_prompt
+%C%_test_prompt_SOURCES = %D%/test_prompt.c %D%/small_tokenizer.h
+%C%_test_prompt_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_prompt_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_prompt_refused
+%C%_test_prompt_refused_SOURCES = %D%/test_prompt_refused.c %D%/small_tokenizer.h
+%C%_test_prompt_refused_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_prompt_refused_LDADD = $(TEST_LIBS)

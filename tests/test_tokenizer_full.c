@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tokenizer file of the real size against ids made by the Rust tokenizers library. Needs
  * ../shared/tokenizer; skipped without it. */
+#include "kvref/prompt.h"
 #include "kvref/tokenizer.h"
 #include "tests/small_tokenizer.h"
 #include "tests/support.h"
@@ -111,6 +112,76 @@ START_TEST(a_megabyte_of_one_character_takes_linear_time)
 }
 END_TEST
 
+/* Whole prompts of spec 05 section 5. */
+static const int32_t want_plain[] = {151644, 8948,   198,   14166,  279,   3897, 1467, 311,
+                                     8806,   151645, 198,   151644, 872,   198,  27,   91,
+                                     64476,  25,     15,    91,     29,    9707, 13,   151645,
+                                     198,    151644, 77091, 198,    151673};
+static const int32_t want_reference[] = {
+    151644, 8948, 198,  14166,  279, 3897,   1467,   311,    8806,   5785, 311,    279,
+    2701,   1447, 1178, 510,    27,  91,     64476,  25,     15,     91,   29,     15216,
+    6556,   13,   271,  55625,  510, 151683, 155773, 151678, 151645, 198,  151644, 872,
+    198,    9707, 13,   151645, 198, 151644, 77091,  198,    151673};
+static const int32_t want_second[] = {
+    151644, 8948,   198,    14166,  279,    3897,   1467,  311,    8806,   151645, 198,
+    151644, 872,    198,    27,     91,     64476,  25,    15,     91,     29,     15216,
+    6556,   13,     151645, 198,    151644, 77091,  198,   151673, 151685, 155773, 151645,
+    198,    151644, 872,    198,    27,     91,     64476, 25,     16,     91,     29,
+    15216,  11458,  13,     151645, 198,    151644, 77091, 198,    151673};
+
+static void check_prompt(const kvref_prompt_in *in, const int32_t *want, int n)
+{
+    kvref_frames out = {0};
+    kvref_error err;
+    must(kvref_prompt_build(&out, in, &err), err);
+    ck_assert_int_eq(out.n_row, 11);
+    ck_assert_int_eq(out.n_frame, n);
+    for (int t = 0; t < n; t++) {
+        const int32_t *row = out.value + (size_t)t * 11;
+        ck_assert_msg(row[0] == want[t], "position %d: %d, not %d", t, row[0], want[t]);
+        if (row[0] < 151678)
+            for (int k = 1; k < 11; k++) ck_assert_int_eq(row[k], 0);
+        else
+            ck_assert_int_eq(row[1], row[0] - 151678);
+    }
+    kvref_frames_clear(&out);
+}
+
+START_TEST(whole_prompts_are_those_of_the_specification)
+{
+    const kvref_config config = {.n_vocab = 155776,
+                                 .n_codebook = 10,
+                                 .n_code = 4096,
+                                 .semantic_begin = 151678,
+                                 .semantic_end = 155773};
+    static const char hello[] = "<|speaker:0|>Hello.";
+    static const char two[] = "<|speaker:0|>Good morning.\n<|speaker:1|>Good evening.";
+    int32_t code[30] = {5, [10] = 4095, [20] = 0}, back[20] = {7, [10] = 4095};
+    const kvref_codes codes = {10, 3, code}, done = {10, 2, back};
+    const kvref_reference reference = {"Good morning.", 13, &codes};
+    kvref_texts batches;
+    kvref_error err;
+    kvref_prompt_in in = {.tokenizer = tok, .config = &config, .batches = &batches};
+    must(kvref_prompt_split(&batches, NULL, hello, strlen(hello), 300, &err), err);
+    check_prompt(&in, want_plain, 29);
+    kvref_texts_clear(&batches);
+
+    in.reference = &reference;
+    in.n_reference = 1;
+    must(kvref_prompt_split(&batches, NULL, "Hello.", 6, 300, &err), err);
+    check_prompt(&in, want_reference, 45);
+    kvref_texts_clear(&batches);
+
+    in.n_reference = 0;
+    in.done = &done;
+    in.batch = 1;
+    must(kvref_prompt_split(&batches, NULL, two, strlen(two), 30, &err), err);
+    ck_assert_int_eq(batches.n, 2);
+    check_prompt(&in, want_second, 53);
+    kvref_texts_clear(&batches);
+}
+END_TEST
+
 int main(void)
 {
     if (!support_shared("tokenizer/tokenizer.json") ||
@@ -124,6 +195,7 @@ int main(void)
     tcase_add_unchecked_fixture(tc, open_all, close_all);
     tcase_add_test(tc, every_vector_gives_the_ids_of_the_original_library);
     tcase_add_test(tc, ids_of_the_special_tokens_are_those_of_the_specification);
+    tcase_add_test(tc, whole_prompts_are_those_of_the_specification);
     tcase_add_test(tc, loading_takes_well_under_a_second);
     tcase_add_loop_test(tc, a_megabyte_of_one_character_takes_linear_time, 0, 13);
     suite_add_tcase(suite, tc);

@@ -34,8 +34,9 @@ typedef struct kvref_texts {
 } kvref_texts;
 
 /* Cuts a text into batches by speaker tags: at most 5 turns, at most chunk_length bytes;
- * untagged text is one batch, unchanged (spec 05 section 1). dropped (may be NULL) receives
- * the number of bytes before the first tag that are left out. */
+ * untagged text is one batch, unchanged (spec 05 section 1). A tag's digits are ASCII. dropped
+ * (may be NULL) receives the number of bytes before the first tag that are left out. *out is
+ * overwritten. Errors: FORMAT (UTF-8), ARG (over 256 MB), MEMORY. */
 kvref_status kvref_prompt_split(kvref_texts *out,
                                 size_t *dropped,
                                 const char *text,
@@ -63,7 +64,8 @@ typedef struct kvref_prompt_in {
 } kvref_prompt_in;
 
 /* Builds the whole prompt of one batch (spec 05 sections 2-4). Appends to *out, whose n_row is
- * set. Errors: FORMAT (UTF-8), ARG (codes out of range, wrong number of books), MISSING (a
+ * set; on failure *out keeps its frames. Errors: FORMAT (UTF-8), ARG (codes out of range, wrong
+ * number of books, a reference without frames, an id beyond the model's vocabulary), MISSING (a
  * control token the tokenizer does not have), MEMORY. */
 kvref_status kvref_prompt_build(kvref_frames *out, const kvref_prompt_in *in, kvref_error *err);
 
