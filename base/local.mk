@@ -2,6 +2,7 @@ noinst_HEADERS += \
 	%D%/base.h \
 	%D%/config.h \
 	%D%/file.h \
+	%D%/generate.h \
 	%D%/json.h \
 	%D%/npy.h \
 	%D%/pickle.h \
@@ -12,8 +13,8 @@ noinst_HEADERS += \
 	%D%/random.h \
 	%D%/synth.h \
 	%D%/tokenizer.h \
+	%D%/trace.h \
 	%D%/zip.h
-	%D%/trace.h
 
 libkvref_a_SOURCES += \
 	%D%/added.c \
@@ -26,6 +27,8 @@ libkvref_a_SOURCES += \
 	%D%/config.c \
 	%D%/fields.c \
 	%D%/file.c \
+	%D%/generate.c \
+	%D%/generate_open.c \
 	%D%/io.c \
 	%D%/json.c \
 	%D%/nfc.c \

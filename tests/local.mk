@@ -109,6 +109,7 @@ check_PROGRAMS += %D%/test_audio
 %C%_test_audio_SOURCES = %D%/test_audio.c
 %C%_test_audio_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_audio_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_trace
 %C%_test_trace_SOURCES = %D%/test_trace.c
 %C%_test_trace_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -135,3 +136,22 @@ check_PROGRAMS += %D%/test_prompt_refused
 %C%_test_prompt_refused_SOURCES = %D%/test_prompt_refused.c %D%/small_tokenizer.h
 %C%_test_prompt_refused_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_prompt_refused_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_generate
+%C%_test_generate_SOURCES = %D%/test_generate.c %D%/fake.c %D%/fake.h
+%C%_test_generate_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_generate_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_generate_draws
+%C%_test_generate_draws_SOURCES = %D%/test_generate_draws.c %D%/fake.c %D%/fake.h
+%C%_test_generate_draws_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_generate_draws_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_generate_faults
+%C%_test_generate_faults_SOURCES = %D%/test_generate_faults.c %D%/fake.c %D%/fake.h
+%C%_test_generate_faults_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_generate_faults_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_generate_golden
+%C%_test_generate_golden_SOURCES = %D%/test_generate_golden.c
+%C%_test_generate_golden_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_generate_golden_LDADD = $(TEST_LIBS)

@@ -188,12 +188,10 @@ END_TEST
 
 START_TEST(rows_of_another_shape_are_refused)
 {
-    static const kvref_tap_data bad[] = {
-        {"slow.x", -1, 0, 1,  4,  6, NULL},
-        {"slow.x", -1, 0, 1,  -1, 6, NULL},
-        {"slow.x", -1, 0, -1, 0,  6, NULL},
-        {"slow.x", -1, 0, 1,  0,  0, NULL}
-    };
+    static const kvref_tap_data bad[] = {{"slow.x", -1, 0, 1, 4, 6, NULL},
+                                         {"slow.x", -1, 0, 1, -1, 6, NULL},
+                                         {"slow.x", -1, 0, -1, 0, 6, NULL},
+                                         {"slow.x", -1, 0, 1, 0, 0, NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         kvref_trace *trace = open_trace();
         kvref_tap t = kvref_trace_tap(trace, KVREF_TAP_LAYERS);
@@ -301,9 +299,7 @@ END_TEST
 static uint64_t hash_one(const char *name, int head, float x)
 {
     kvref_trace *trace = open_trace();
-    const kvref_tap_data data = {
-        name, -1, 0, 1, head, 2, (float[]){x, 1}
-    };
+    const kvref_tap_data data = {name, -1, 0, 1, head, 2, (float[]){x, 1}};
     kvref_tap t = kvref_trace_tap(trace, KVREF_TAP_LOGITS);
     t.fn(t.user, &data);
     uint64_t hash = kvref_trace_hash(trace);
