@@ -3,8 +3,11 @@
  * the temperature, softmax; then the exponential race argmax p[i] / -ln(u[i]).
  *
  * float32 throughout; only the running sum of probabilities is kept in float64 and rounded at
- * every rank, which is what torch's CPU code was seen to do. Sums run in a written order (by
- * rank in the first softmax, by index in the second), so the result depends on nothing else. */
+ * every rank, which is what torch's CPU code was seen to do. Sums run in a written order, so
+ * the result depends on nothing else: by index in the second softmax; by rank in the first, in
+ * eight lanes as torch's vector code, because the rounding of that sum decides which last ranks
+ * go where top_p is 1 (one lane, at nearly the same accuracy, draws other codes in golden run
+ * A 5). */
 #include "kvref/sample.h"
 
 #include "base/base.h"
@@ -94,12 +97,14 @@ static const int32_t *sort_descending(int32_t *a, int32_t *b, const float *x, in
 static int
 count_kept(float *e, const float *logits, const int32_t *order, int n, const kvref_sampling *s)
 {
-    float max = logits[order[0]], total = 0;
+    float max = logits[order[0]], lane[8] = {0};
     for (int r = 0; r < n; r++) {
         int i = order[r];
         e[i] = kvref_expf(logits[i] - max);
-        total += e[i];
+        lane[r % 8] += e[i];
     }
+    float total = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                  ((lane[1] + lane[5]) + (lane[3] + lane[7]));
     double sum = 0;
     int kept = 0;
     for (; kept < n && kept < s->top_k && logits[order[kept]] > -INFINITY; kept++) {
