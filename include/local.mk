@@ -3,6 +3,7 @@ pkginclude_HEADERS = \
 	%D%/kvref/backend.h \
 	%D%/kvref/codec.h \
 	%D%/kvref/compare.h \
+	%D%/kvref/blas.h \
 	%D%/kvref/file.h \
 	%D%/kvref/fmath.h \
 	%D%/kvref/generate.h \

@@ -19,3 +19,23 @@ libkvref_a_SOURCES += \
 	%D%/codec_stack.c \
 	%D%/codec_window.c \
 	%D%/resample.c
+	%D%/lanes.h \
+	%D%/ref.h
+
+libkvref_a_SOURCES += \
+	%D%/attention.c \
+	%D%/backend.c \
+	%D%/blas.c \
+	%D%/block.c \
+	%D%/decoder.c \
+	%D%/embed.c \
+	%D%/fast.c \
+	%D%/kv.c \
+	%D%/layout.c \
+	%D%/linear.c \
+	%D%/rmsnorm.c \
+	%D%/rope.c \
+	%D%/simd.c \
+	%D%/slow.c \
+	%D%/swiglu.c \
+	%D%/tools.c

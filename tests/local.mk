@@ -1,5 +1,5 @@
 check_LIBRARIES += %D%/libsupport.a
-%C%_libsupport_a_SOURCES = %D%/support.c %D%/support.h
+%C%_libsupport_a_SOURCES = %D%/support.c %D%/support.h %D%/world.c %D%/world.h
 %C%_libsupport_a_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 
 AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
@@ -155,3 +155,18 @@ check_PROGRAMS += %D%/test_generate_golden
 %C%_test_generate_golden_SOURCES = %D%/test_generate_golden.c
 %C%_test_generate_golden_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_generate_golden_LDADD = $(TEST_LIBS)
+# The reference decoder.
+check_PROGRAMS += %D%/test_linear
+%C%_test_linear_SOURCES = %D%/test_linear.c
+%C%_test_linear_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_linear_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_rope
+%C%_test_rope_SOURCES = %D%/test_rope.c
+%C%_test_rope_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_rope_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_rmsnorm
+%C%_test_rmsnorm_SOURCES = %D%/test_rmsnorm.c
+%C%_test_rmsnorm_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_rmsnorm_LDADD = $(TEST_LIBS)

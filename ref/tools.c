@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Spreading tasks over the pool. */
+#include "ref/ref.h"
+
+void ref_run(const ref_tools *tools,
+             void (*fn)(void *arg, int worker, int first, int last),
+             void *arg,
+             int n_task,
+             double work)
+{
+    if (work < 20000) /* 20 us: about what waking a thread costs */
+        fn(arg, 0, 0, n_task);
+    else
+        kvref_pool_run(tools->pool, fn, arg, n_task);
+}
