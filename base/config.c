@@ -193,11 +193,10 @@ kvref_status kvref_config_read(kvref_config *out, const char *path, kvref_error 
 int kvref_config_candidates(const kvref_config *config, int32_t *id, int max)
 {
     int n = 0, end = config->im_end, last = config->semantic_end;
-    bool lone = end >= 0 && (end < config->semantic_begin || end > last);
-    if (lone && end < config->semantic_begin && n++ < max) id[0] = end;
+    if (end >= 0 && end < config->semantic_begin && n++ < max) id[0] = end;
     for (int i = config->semantic_begin; i <= last; i++, n++) {
         if (n < max) id[n] = i;
     }
-    if (lone && end > last && n++ < max) id[n - 1] = end;
+    if (end > last && n++ < max) id[n - 1] = end;
     return n;
 }

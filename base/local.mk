@@ -1,9 +1,11 @@
 noinst_HEADERS += \
 	%D%/base.h \
+	%D%/bind.h \
 	%D%/config.h \
 	%D%/file.h \
 	%D%/generate.h \
 	%D%/json.h \
+	%D%/names.h \
 	%D%/npy.h \
 	%D%/pickle.h \
 	%D%/pool.h \
@@ -12,6 +14,7 @@ noinst_HEADERS += \
 	%D%/prompt.h \
 	%D%/random.h \
 	%D%/synth.h \
+	%D%/tensors.h \
 	%D%/tokenizer.h \
 	%D%/trace.h \
 	%D%/zip.h
@@ -19,6 +22,7 @@ noinst_HEADERS += \
 libkvref_a_SOURCES += \
 	%D%/added.c \
 	%D%/batches.c \
+	%D%/bind.c \
 	%D%/bpe.c \
 	%D%/audio_in.c \
 	%D%/audio_out.c \
@@ -31,6 +35,8 @@ libkvref_a_SOURCES += \
 	%D%/generate_open.c \
 	%D%/io.c \
 	%D%/json.c \
+	%D%/model.c \
+	%D%/names.c \
 	%D%/nfc.c \
 	%D%/noise.c \
 	%D%/npy.c \
@@ -53,6 +59,7 @@ libkvref_a_SOURCES += \
 	%D%/synth_values.c \
 	%D%/synth_codec.c \
 	%D%/synth_codec_write.c \
+	%D%/tensors.c \
 	%D%/tokenizer.c \
 	%D%/tokenizer_load.c \
 	%D%/tokenizer_merges.c \

@@ -170,3 +170,12 @@ check_PROGRAMS += %D%/test_rmsnorm
 %C%_test_rmsnorm_SOURCES = %D%/test_rmsnorm.c
 %C%_test_rmsnorm_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_rmsnorm_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_model
+%C%_test_model_SOURCES = %D%/test_model.c %D%/checkpoint.h
+%C%_test_model_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_model_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_model_ids
+%C%_test_model_ids_SOURCES = %D%/test_model_ids.c %D%/checkpoint.h
+%C%_test_model_ids_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_model_ids_LDADD = $(TEST_LIBS)
