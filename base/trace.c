@@ -135,7 +135,7 @@ in_order(const kvref_trace *t, const kvref_trace_item *like, const kvref_tap_dat
 {
     size_t at = place(t, like->name);
     bool seen = at < t->n_item && strcmp(t->item[at].name, like->name) == 0;
-    const kvref_trace_item *item = &t->item[at];
+    const kvref_trace_item *item = seen ? &t->item[at] : NULL;
     if (strncmp(like->name, "fast.", 5) == 0)
         return !seen || d->first == item->next || d->first == item->base;
     if (d->layer < 0 && strcmp(d->name, "slow.embed") != 0) return true;

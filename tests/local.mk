@@ -105,6 +105,7 @@ check_PROGRAMS += %D%/test_synth
 %C%_test_synth_SOURCES = %D%/test_synth.c
 %C%_test_synth_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_synth_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_audio
 %C%_test_audio_SOURCES = %D%/test_audio.c
 %C%_test_audio_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -122,6 +123,7 @@ check_PROGRAMS += %D%/test_codec_golden
 %C%_test_codec_golden_SOURCES = %D%/test_codec_golden.c $(codec_toy)
 %C%_test_codec_golden_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_codec_golden_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_batches
 %C%_test_batches_SOURCES = %D%/test_batches.c
 %C%_test_batches_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -136,6 +138,7 @@ check_PROGRAMS += %D%/test_prompt_refused
 %C%_test_prompt_refused_SOURCES = %D%/test_prompt_refused.c %D%/small_tokenizer.h
 %C%_test_prompt_refused_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_prompt_refused_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_generate
 %C%_test_generate_SOURCES = %D%/test_generate.c %D%/fake.c %D%/fake.h
 %C%_test_generate_CPPFLAGS = $(TEST_CPPFLAGS)
