@@ -182,3 +182,7 @@ check_PROGRAMS += %D%/test_model_ids
 %C%_test_model_ids_SOURCES = %D%/test_model_ids.c %D%/checkpoint.h
 %C%_test_model_ids_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_model_ids_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_tokenizer_file
+%C%_test_tokenizer_file_SOURCES = %D%/test_tokenizer_file.c %D%/small_tokenizer.h
+%C%_test_tokenizer_file_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_tokenizer_file_LDADD = $(TEST_LIBS)

@@ -88,15 +88,13 @@ static kvref_prompt_in input(int n, const char *const *text)
 START_TEST(a_prompt_without_references_has_its_parts)
 {
     static const char *const text[] = {"<|speaker:0|>Hello world."};
-    const part parts[] = {
-        {SYSTEM,     0, 0},
-        {PLAIN_TASK, 0, 0},
-        {END,        0, 0},
-        {USER,       0, 0},
-        {text[0],    0, 0},
-        {END,        0, 0},
-        {ANSWER,     0, 0}
-    };
+    const part parts[] = {{SYSTEM, 0, 0},
+                          {PLAIN_TASK, 0, 0},
+                          {END, 0, 0},
+                          {USER, 0, 0},
+                          {text[0], 0, 0},
+                          {END, 0, 0},
+                          {ANSWER, 0, 0}};
     kvref_prompt_in in = input(1, text);
     check_parts(&in, parts, 7);
 }
@@ -105,25 +103,22 @@ END_TEST
 START_TEST(reference_texts_get_a_tag_unless_they_have_one)
 {
     static const char *const text[] = {"Hello"};
-    const kvref_reference reference[] = {
-        {"Good morning.",           13, &two_frames},
-        {"so <|speaker:7|>evening", 23, &one_frame },
-        {"",                        0,  &one_frame }
-    };
+    const kvref_reference reference[] = {{"Good morning.", 13, &two_frames},
+                                         {"so <|speaker:7|>evening", 23, &one_frame},
+                                         {"", 0, &one_frame}};
     const part parts[] = {
-        {SYSTEM,                                                               0, 0          },
-        {REFERENCE_TASK,                                                       0, 0          },
-        {"<|speaker:0|>Good morning.\nso <|speaker:7|>evening\n<|speaker:2|>", 0, 0          },
-        {"\n\nSpeech:\n",                                                      0, 0          },
-        {NULL,                                                                 0, &two_frames},
-        {NULL,                                                                 0, &one_frame },
-        {NULL,                                                                 0, &one_frame },
-        {END,                                                                  0, 0          },
-        {USER,                                                                 0, 0          },
-        {"Hello",                                                              0, 0          },
-        {END,                                                                  0, 0          },
-        {ANSWER,                                                               0, 0          }
-    };
+        {SYSTEM, 0, 0},
+        {REFERENCE_TASK, 0, 0},
+        {"<|speaker:0|>Good morning.\nso <|speaker:7|>evening\n<|speaker:2|>", 0, 0},
+        {"\n\nSpeech:\n", 0, 0},
+        {NULL, 0, &two_frames},
+        {NULL, 0, &one_frame},
+        {NULL, 0, &one_frame},
+        {END, 0, 0},
+        {USER, 0, 0},
+        {"Hello", 0, 0},
+        {END, 0, 0},
+        {ANSWER, 0, 0}};
     kvref_prompt_in in = input(1, text);
     in.reference = reference;
     in.n_reference = 3;
@@ -134,29 +129,25 @@ END_TEST
 START_TEST(earlier_batches_come_back_with_their_codes)
 {
     static const char *const text[] = {"one", "two", "three", "four"};
-    const kvref_codes done[] = {
-        two_frames, {N, 0, NULL}
-    };
-    const part parts[] = {
-        {SYSTEM,     0, 0          },
-        {PLAIN_TASK, 0, 0          },
-        {END,        0, 0          },
-        {USER,       0, 0          },
-        {"one",      0, 0          },
-        {END,        0, 0          },
-        {ANSWER,     0, 0          },
-        {NULL,       0, &two_frames},
-        {END,        0, 0          },
-        {USER,       0, 0          },
-        {"two",      0, 0          },
-        {END,        0, 0          },
-        {ANSWER,     0, 0          },
-        {END,        0, 0          },
-        {USER,       0, 0          },
-        {"three",    0, 0          },
-        {END,        0, 0          },
-        {ANSWER,     0, 0          }
-    };
+    const kvref_codes done[] = {two_frames, {N, 0, NULL}};
+    const part parts[] = {{SYSTEM, 0, 0},
+                          {PLAIN_TASK, 0, 0},
+                          {END, 0, 0},
+                          {USER, 0, 0},
+                          {"one", 0, 0},
+                          {END, 0, 0},
+                          {ANSWER, 0, 0},
+                          {NULL, 0, &two_frames},
+                          {END, 0, 0},
+                          {USER, 0, 0},
+                          {"two", 0, 0},
+                          {END, 0, 0},
+                          {ANSWER, 0, 0},
+                          {END, 0, 0},
+                          {USER, 0, 0},
+                          {"three", 0, 0},
+                          {END, 0, 0},
+                          {ANSWER, 0, 0}};
     kvref_prompt_in in = input(4, text);
     in.done = done;
     in.batch = 2;
@@ -195,15 +186,13 @@ START_TEST(no_merge_crosses_a_part)
     kvref_error err;
     static const char joined[] = USER "\n\nthe";
     must(kvref_tokenize(tok, &whole, joined, strlen(joined), 0, &err), err);
-    const part parts[] = {
-        {SYSTEM,     0, 0},
-        {PLAIN_TASK, 0, 0},
-        {END,        0, 0},
-        {USER,       0, 0},
-        {text[0],    0, 0},
-        {END,        0, 0},
-        {ANSWER,     0, 0}
-    };
+    const part parts[] = {{SYSTEM, 0, 0},
+                          {PLAIN_TASK, 0, 0},
+                          {END, 0, 0},
+                          {USER, 0, 0},
+                          {text[0], 0, 0},
+                          {END, 0, 0},
+                          {ANSWER, 0, 0}};
     check_parts(&in, parts, 7);
     kvref_ids apart = {0};
     must(kvref_tokenize(tok, &apart, USER, strlen(USER), 0, &err), err);
@@ -221,18 +210,16 @@ START_TEST(the_control_policy_holds_for_user_and_reference_text_alone)
     const kvref_reference reference = {"<|im_start|>x", 13, &one_frame};
     for (int control = 0; control < 2; control++) {
         kvref_control c = control ? KVREF_CONTROL_PLAIN : KVREF_CONTROL_HONOUR;
-        const part parts[] = {
-            {SYSTEM,                       0, 0         },
-            {REFERENCE_TASK,               0, 0         },
-            {"<|speaker:0|><|im_start|>x", c, 0         },
-            {"\n\nSpeech:\n",              0, 0         },
-            {NULL,                         0, &one_frame},
-            {END,                          0, 0         },
-            {USER,                         0, 0         },
-            {text[0],                      c, 0         },
-            {END,                          0, 0         },
-            {ANSWER,                       0, 0         }
-        };
+        const part parts[] = {{SYSTEM, 0, 0},
+                              {REFERENCE_TASK, 0, 0},
+                              {"<|speaker:0|><|im_start|>x", c, 0},
+                              {"\n\nSpeech:\n", 0, 0},
+                              {NULL, 0, &one_frame},
+                              {END, 0, 0},
+                              {USER, 0, 0},
+                              {text[0], c, 0},
+                              {END, 0, 0},
+                              {ANSWER, 0, 0}};
         kvref_prompt_in in = input(1, text);
         in.reference = &reference;
         in.n_reference = 1;
