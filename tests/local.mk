@@ -13,9 +13,21 @@ check_PROGRAMS += %D%/test_fmath
 %C%_test_fmath_LDADD = $(TEST_LIBS)
 
 # The program, by shell. Needs nothing but what is built here.
-EXTRA_DIST += %D%/tool_lib.sh
+EXTRA_DIST += \
+	%D%/hostile/archives.py \
+	%D%/hostile/files.py \
+	%D%/hostile/make.py \
+	%D%/hostile/run.py \
+	%D%/hostile/texts.py \
+	%D%/hostile/weights.py \
+	%D%/tool_lib.sh
 dist_check_SCRIPTS += \
-	%D%/test_tool_options.sh
+	%D%/test_hostile.sh \
+	%D%/test_tool_generate.sh \
+	%D%/test_tool_inspect.sh \
+	%D%/test_tool_make_model.sh \
+	%D%/test_tool_options.sh \
+	%D%/test_tool_trace.sh
 
 check_PROGRAMS += %D%/test_half
 %C%_test_half_SOURCES = %D%/test_half.c

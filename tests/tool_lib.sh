@@ -53,6 +53,11 @@ empty() { [ -z "$(ls -A "$1")" ]; }
 # same A B: equal files.
 same() { cmp -s "$1" "$2"; }
 
+differ() { ! cmp -s "$1" "$2"; }
+
+# no_file PATTERN: no file in $work has such a name.
+no_file() { [ -z "$(find "$work" -maxdepth 1 -name "$1")" ]; }
+
 # needs WORD...: every word is in $out.
 needs() {
     local word
@@ -63,6 +68,9 @@ needs() {
         fi
     done
 }
+
+# needs_err TEXT: it is on standard error.
+needs_err() { [[ $err == *"$1"* ]]; }
 
 finish() {
     echo "$n_ok passed, $n_bad failed"

@@ -281,6 +281,15 @@ static kvref_status parse_operand(parser *p, const char *arg)
     return store(s.found, s.base, arg, p->err);
 }
 
+kvref_status cli_store(
+    const cli_option *table, void *base, const char *name, const char *value, kvref_error *err)
+{
+    seeking s = {.name = name, .n = strlen(name), .operand = -1};
+    cli_each(table, base, seek, &s);
+    if (!s.found) return kvref_fail(err, KVREF_E_ARG, "--%s: unknown option", name);
+    return store(s.found, s.base, value, err);
+}
+
 static bool put_initial(void *user, const cli_option *o, void *base)
 {
     return !o->initial || store(o, base, o->initial, user) == KVREF_OK;

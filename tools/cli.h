@@ -82,6 +82,10 @@ void cli_clear(const cli_command *c, void *args);
 /* True when the option of that name was given. */
 bool cli_was_given(const cli_given *given, const char *name);
 
+/* Parses a value for one option of a table and stores it. */
+kvref_status cli_store(
+    const cli_option *table, void *base, const char *name, const char *value, kvref_error *err);
+
 /* Calls fn for every option of a table, tables inside it included, with the structure that
  * the option's `at` refers to (NULL when base is NULL). Stops at false. */
 bool cli_each(const cli_option *table,

@@ -3,6 +3,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8 /* the one width that is linked */
 #include "base/base.h"
 #include "config.h"
+#include "kvref/blas.h"
+#include "ref/ref.h"
 #include "tools/blas_core.h"
 #include "tools/commands.h"
 #include "tools/selftest.h"
@@ -80,7 +82,7 @@ static void put_machine(json_t *o)
     proc_value(text, sizeof text, "/proc/cpuinfo", "model name");
     put(o, "cpu", text);
     json_object_set_new(o, "processors_online", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-    put(o, "vectors", blas_core_simd());
+    put(o, "vectors", ref_simd_best()->name);
     double page = (double)sysconf(_SC_PAGESIZE);
     put(o, "memory", term_bytes(page * (double)sysconf(_SC_PHYS_PAGES)));
     proc_value(text, sizeof text, "/proc/meminfo", "MemAvailable");
@@ -92,11 +94,13 @@ static void put_libraries(json_t *o)
     char text[512];
     snprintf(text, sizeof text, "%s", openblas_get_config());
     put(o, "openblas", text);
-    put(o, "openblas_core", blas_core_found());
-    put(o, "openblas_core_wanted", blas_core_wanted() ? blas_core_wanted() : "no opinion");
+    const char *found, *wanted;
+    bool good = kvref_blas_core(&found, &wanted);
+    put(o, "openblas_core", found);
+    put(o, "openblas_core_wanted", wanted);
     put(o,
         "openblas_verdict",
-        !blas_core_poor()    ? "suits this processor"
+        good                 ? "suits this processor"
         : blas_core_chosen() ? "poor in spite of a second start"
         : getenv("OPENBLAS_CORETYPE")
             ? "poor, and OPENBLAS_CORETYPE asks for it"

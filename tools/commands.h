@@ -6,6 +6,9 @@
 #include "tools/cli.h"
 
 extern const cli_command cmd_doctor;
+extern const cli_command cmd_generate;
+extern const cli_command cmd_inspect;
 extern const cli_command cmd_make_model;
+extern const cli_command cmd_trace;
 
 #endif

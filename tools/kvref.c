@@ -12,6 +12,10 @@
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
+    &cmd_generate,
+    &cmd_trace,
+    &cmd_make_model,
+    &cmd_inspect,
     &cmd_doctor,
     NULL,
 };

@@ -6,10 +6,28 @@ bin_PROGRAMS += %D%/kvref
 	%D%/cli.h \
 	%D%/cli_help.c \
 	%D%/cmd_doctor.c \
+	%D%/cmd_generate.c \
+	%D%/cmd_inspect.c \
+	%D%/cmd_make_model.c \
+	%D%/cmd_trace.c \
 	%D%/commands.h \
+	%D%/frames_io.c \
+	%D%/frames_io.h \
+	%D%/inspect.h \
+	%D%/inspect_print.c \
+	%D%/inspect_range.c \
+	%D%/inspect_tensors.c \
 	%D%/kvref.c \
+	%D%/presets.c \
+	%D%/presets.h \
+	%D%/report.c \
+	%D%/report.h \
 	%D%/selftest.c \
 	%D%/selftest.h \
+	%D%/session.c \
+	%D%/session.h \
+	%D%/session_options.c \
+	%D%/session_text.c \
 	%D%/term.c \
 	%D%/term.h
 %C%_kvref_LDADD = $(KVREF_LIBS)

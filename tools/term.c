@@ -2,6 +2,8 @@
 /* Messages, the progress line, signals, and closing standard output. */
 #include "tools/term.h"
 
+#include "base/base.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -41,6 +43,7 @@ void term_start(void)
     fill_descriptor(STDOUT_FILENO, O_RDONLY);
     fill_descriptor(STDERR_FILENO, O_WRONLY);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     static const int number[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
@@ -104,6 +107,15 @@ kvref_log term_notes(const char *command)
     return (kvref_log){note_line, u.out};
 }
 
+const char *term_clean(char *out, size_t cap, const char *text)
+{
+    kvref_error e;
+    snprintf(out, cap, "%s", text);
+    kvref_fail(&e, KVREF_OK, "%s", out);
+    snprintf(out, cap, "%s", e.text);
+    return out;
+}
+
 double term_clock(void)
 {
     struct timespec t;
@@ -145,6 +157,14 @@ void term_meter_show(term_meter *m, uint64_t done, uint64_t total)
                  m->unit);
     }
     fprintf(stderr, "\r\033[K%s: %s", m->label, count);
+    fflush(stderr);
+}
+
+void term_meter_text(term_meter *m, const char *text)
+{
+    if (!m->active) return;
+    line_open = 1;
+    fprintf(stderr, "\r\033[K%s: %s", m->label, text);
     fflush(stderr);
 }
 

@@ -7,10 +7,12 @@
 #include "kvref/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Once at start. Closed standard streams are replaced, so that no file can take their number,
- * and writing to a closed standard output still fails. SIGPIPE becomes a write error. */
+ * and writing to a closed standard output still fails. SIGPIPE and SIGXFSZ become write errors.
+ */
 void term_start(void);
 
 /* "kvref NAME: text" on standard error. Returns the exit status for it: 2, or 128 + the signal
@@ -40,8 +42,14 @@ typedef struct term_meter {
 } term_meter;
 
 void term_meter_open(term_meter *m, const char *label, const char *unit);
+/* A phase without a count: "label: text". */
+void term_meter_text(term_meter *m, const char *text);
 void term_meter_show(term_meter *m, uint64_t done, uint64_t total);
 void term_meter_close(term_meter *m);
+
+/* A copy of text with control bytes and invalid UTF-8 replaced, cut to cap - 1 bytes: fit for a
+ * terminal and for JSON. Returns out. */
+const char *term_clean(char *out, size_t cap, const char *text);
 
 /* Seconds of a steady clock. */
 double term_clock(void);

@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# kvref inspect: its figures for the real sizes, the range report, and its verdicts.
+set -u
+# shellcheck source=tests/tool_lib.sh
+. "${srcdir:-.}/tests/tool_lib.sh"
+
+run make-model "$work/a" --preset a
+claim a_model_is_made test "$status" = 0
+run inspect "$work/a"
+claim a_sound_model_fits succeeded "fits"
+claim it_says_what_it_found needs "slow" "fast" "tokenizer" "38 of 38" "surplus" \
+    "key/value cache" "in float16" "at capacity 64"
+run inspect "$work/a" --capacity 1000 --no-scan
+claim capacity_and_scan_are_options needs "at capacity 1000" "not scanned"
+run inspect "$work/a" --json
+cp "$work/.out" "$work/a.json"
+claim json_is_printed succeeded '"fits": true'
+
+run inspect "$work/none"
+claim an_absent_model_gives_2 refused 2 "none"
+run inspect
+claim the_folder_is_required refused 2 "DIR: required"
+run inspect "$work/a" "$work/a"
+claim one_folder_only refused 2 "one operand too many"
+run inspect "$work/a" --capacity -1
+claim a_negative_capacity_is_refused refused 2 "--capacity: expected a whole number"
+run inspect "$work/a" --capacity 2147483648
+claim an_overflowing_capacity_is_refused refused 2 "--capacity: expected a whole number"
+status=0
+"$program" inspect "$work/a" >/dev/full 2>"$work/.err" || status=$?
+err=$(cat "$work/.err")
+claim a_full_disk_gives_2 refused 2 "standard output"
+
+if ! python3 -c '' 2>/dev/null; then
+    echo "no python3: the rest is left out"
+    finish
+fi
+
+# change FOLDER CODE: a copy of model a whose weights python code has changed; h is the header
+# object, d the data as bytearray.
+change() {
+    rm -rf "${work:?}/$1"
+    cp -r "$work/a" "$work/$1"
+    python3 - "$work/$1/model.safetensors" "$2" <<'EOF'
+import json, struct, sys
+raw = open(sys.argv[1], "rb").read()
+(n,) = struct.unpack("<Q", raw[:8])
+h, d = json.loads(raw[8 : 8 + n]), bytearray(raw[8 + n :])
+exec(sys.argv[2])
+t = json.dumps(h).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(t)) + t + d)
+EOF
+    run inspect "$work/$1"
+}
+norm='"text_model.model.norm.weight"'
+change surplus 'h["extra"] = {"dtype": "U8", "shape": [3], "data_offsets": [len(d), len(d) + 3]}; d += b"abc"'
+claim a_surplus_tensor_is_reported_and_fits needs "fits" "surplus      1: extra"
+change missing "h['x'] = h.pop($norm)"
+claim a_missing_tensor_gives_1_and_its_name refused 1 "norm.weight: missing"
+change shape "h['text_model.model.embeddings.weight']['shape'].reverse()"
+claim a_wrong_shape_gives_1_and_both_shapes refused 1 "shape [24, 320], config needs [320, 24]"
+change both "h['x'] = h.pop($norm); h['y'] = h.pop('audio_decoder.norm.weight')"
+claim every_problem_is_listed needs "norm.weight: missing" "fast_norm.weight: missing"
+change dtype "h[$norm]['dtype'] = 'I16'"
+claim a_wrong_dtype_gives_1 refused 1 "dtype I16"
+put="b = h[$norm]['data_offsets'][0]; d[b:b+16] = struct.pack('<8H', *w)"
+change range "w = [0x4780, 0x477F, 0xC800, 0x2F00, 0x0001, 0x3880, 0x387F, 0x3F80]; $put"
+# 65536 and -131072 overflow, 65280 does not; 2^-33 and the subnormal become zero; 2^-14 and 1
+# are exact, and so is 1.9921875 * 2^-15, which needs 8 of the 9 bits left there
+claim float16_losses_are_counted needs "2 would become infinite, 2 zero, 0 another value"
+claim and_the_tensor_is_named needs "most in text_model.model.norm.weight"
+change inexact "w = [0x3401, 0x3F80] * 4; $put"
+claim lost_bits_are_counted needs "0 would become infinite, 0 zero, 4 another value"
+change nan "w = [0x7FC0, 0x7F80, 0xFF80, 0x3F80] * 2; $put"
+claim weights_that_are_no_numbers_give_1 refused 1 "2 NaN and 4 infinite"
+run inspect "$work/nan" --no-scan
+claim which_needs_the_scan test "$status" = 0
+change name "h['a\\x1b[2Jb'] = h.pop($norm)"
+claim hostile_names_do_not_reach_the_terminal test "$(printf %s "$out" | tr -d '\033')" = "$out"
+
+# The real sizes: a header as the official files have it over data that is a hole.
+python3 - "$work/real" <<'EOF'
+import json, os, struct, sys
+os.mkdir(sys.argv[1])
+D, H, G, E, F, V, K, N = 2560, 32, 8, 128, 9728, 155776, 4096, 10
+config = {
+    "model_type": "fish_qwen3_omni", "semantic_start_token_id": 151678,
+    "semantic_end_token_id": 155773, "eos_token_id": 151645,
+    "text_config": {"vocab_size": V, "n_layer": 36, "n_head": H, "n_local_heads": G, "head_dim": E,
+                    "dim": D, "intermediate_size": F, "rope_base": 1000000, "norm_eps": 1e-6,
+                    "max_seq_len": 32768, "attention_qk_norm": True},
+    "audio_decoder_config": {"vocab_size": K, "num_codebooks": N, "n_layer": 4,
+                             "attention_qk_norm": False},
+}
+json.dump(config, open(sys.argv[1] + "/config.json", "w"))
+t = {"text_model.model.embeddings.weight": [V, D], "text_model.model.norm.weight": [D],
+     "audio_decoder.codebook_embeddings.weight": [K * N, D], "audio_decoder.embeddings.weight": [K, D],
+     "audio_decoder.norm.weight": [D], "audio_decoder.output.weight": [K, D]}
+for side, layers in (("text_model.model", 36), ("audio_decoder", 4)):
+    for l in range(layers):
+        p = f"{side}.layers.{l}."
+        t.update({p + "attention.wqkv.weight": [(H + 2 * G) * E, D], p + "attention.wo.weight": [D, H * E],
+                  p + "attention_norm.weight": [D], p + "ffn_norm.weight": [D],
+                  p + "feed_forward.w1.weight": [F, D], p + "feed_forward.w3.weight": [F, D],
+                  p + "feed_forward.w2.weight": [D, F]})
+        if layers == 36:
+            t.update({p + "attention.q_norm.weight": [E], p + "attention.k_norm.weight": [E]})
+header, at = {}, 0
+for name, shape in t.items():
+    n = 2
+    for d in shape:
+        n *= d
+    header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + n]}
+    at += n
+text = json.dumps(header).encode()
+with open(sys.argv[1] + "/model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text)
+    f.truncate(8 + len(text) + at)
+EOF
+run inspect "$work/real" --no-scan
+claim the_real_sizes_fit test "$status" = 0
+claim the_real_tensors_are_counted needs "358 of 358" "4561852416 values"
+claim a_frame_of_the_real_model_reads_what_it_must needs 3633509376 10488320 3633500160 94371840
+claim the_real_cache_takes_147456_bytes_a_position_at_16_bit needs "147456 at 16 bit" "4.8 GB at 16 bit"
+
+python3 - "$work/a.json" "$work" <<'EOF' >"$work/.out" 2>&1
+import json, sys
+o = json.load(open(sys.argv[1]))
+r = o["frame_reads"]
+assert o["tensors"]["demanded"] == o["tensors"]["found"] == 38 and o["tensors"]["surplus"] == 0
+# by hand: a slow layer of case A has 64*24 + 24*32 + 2*8 + 2*24 + 3*40*24 values
+layer = 64 * 24 + 24 * 32 + 2 * 8 + 2 * 24 + 3 * 40 * 24
+assert r["slow_layers"]["values"] == 2 * layer
+assert r["fast_layers"]["values"] == 3 * 2 * (layer - 2 * 8)
+assert r["head"]["values"] == 33 * 24 and r["fast_head"]["values"] == 3 * 32 * 24
+assert r["kv_bytes_per_position_f32"] == 2 * 2 * 2 * 8 * 4
+assert o["range"]["nan"] == 0 and o["range"]["values"] == o["tensors"]["values"]
+EOF
+status=$?
+claim json_figures_equal_those_by_hand test "$status" = 0
+
+finish

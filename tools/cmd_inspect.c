@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* kvref inspect: a checkpoint against its own config, and what running it costs. */
+#include "base/base.h"
+#include "tools/commands.h"
+#include "tools/inspect.h"
+#include "tools/term.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct inspect_args {
+    const char *dir;
+    int capacity;
+    bool json, no_scan;
+} inspect_args;
+
+#define AT(field) offsetof(inspect_args, field)
+static const cli_option inspect_options[] = {
+    {.kind = CLI_TEXT,
+     .name = "DIR",
+     .operand = true,
+     .required = true,
+     .at = AT(dir),
+     .help = "checkpoint folder"},
+    {.kind = CLI_INT,
+     .name = "capacity",
+     .arg = "N",
+     .at = AT(capacity),
+     .min = 0,
+     .max = INT_MAX,
+     .initial = "0",
+     .help = "cache positions to reckon with; 0 is the model's max_seq_len"},
+    {.kind = CLI_FLAG, .name = "json", .at = AT(json), .help = "print one JSON object"},
+    {.kind = CLI_FLAG,
+     .name = "no-scan",
+     .at = AT(no_scan),
+     .help = "do not read the weights themselves, only their headers"},
+    {.kind = CLI_END},
+};
+
+static void add_problem(inspection *in, const char *text)
+{
+    if (in->n_problem < MAX_PROBLEM)
+        snprintf(in->problem[in->n_problem], sizeof in->problem[0], "%.199s", text);
+    in->n_problem++;
+}
+
+/* Tensors that the loader refuses for a reason that the comparison has not found; token ids. */
+static kvref_status open_model(inspection *in, kvref_error *err)
+{
+    kvref_model *model;
+    kvref_status s = kvref_model_open(&model, in->dir, NULL, err);
+    bool said = in->n_problem && (s == KVREF_E_MISSING || s == KVREF_E_SHAPE);
+    if (s == KVREF_E_SHAPE && !said) add_problem(in, err->text);
+    if (s == KVREF_E_SHAPE || said) return KVREF_OK;
+    if (s != KVREF_OK) return s;
+    const kvref_tokenizer *tok = kvref_model_tokenizer(model);
+    in->config = *kvref_model_config(model); /* token ids as the tokenizer has them */
+    in->tokenizer = tok != NULL;
+    if (tok) {
+        int32_t begin, end;
+        kvref_tokenizer_semantic(tok, &begin, &end, &in->n_semantic);
+        in->semantic_begin = begin;
+        in->semantic_end = end;
+        in->im_end = in->config.im_end;
+        in->n_token = kvref_tokenizer_size(tok);
+    }
+    kvref_model_close(&model);
+    return KVREF_OK;
+}
+
+kvref_status inspect_range(inspection *in, const kvref_file *file, kvref_error *err)
+{
+    range_scan *scan;
+    term_meter meter;
+    uint64_t done = 0, total = 0, most = 0;
+    int n = kvref_file_count(file);
+    KVREF_TRY(range_scan_open(&scan, err));
+    for (int i = 0; i < n; i++) total += kvref_file_at(file, i)->n_byte;
+    term_meter_open(&meter, "scanning", "bytes");
+    for (int i = 0; i < n; i++) {
+        const kvref_tensor *t = kvref_file_at(file, i);
+        uint64_t before = in->range.overflow + in->range.flushed + in->range.inexact;
+        range_scan_add(scan, &in->range, t);
+        uint64_t lost = in->range.overflow + in->range.flushed + in->range.inexact - before;
+        if (lost > most) {
+            most = lost;
+            term_clean(in->worst, sizeof in->worst, t->name);
+        }
+        done += t->n_byte;
+        term_meter_show(&meter, done, total);
+    }
+    term_meter_close(&meter);
+    range_scan_close(&scan);
+    in->scanned = true;
+    if (in->range.nan || in->range.inf) {
+        char text[100];
+        snprintf(text,
+                 sizeof text,
+                 "weights: %llu NaN and %llu infinite values, expected none",
+                 (unsigned long long)in->range.nan,
+                 (unsigned long long)in->range.inf);
+        add_problem(in, text);
+    }
+    return KVREF_OK;
+}
+
+static kvref_status inspect(inspection *in, const inspect_args *a, kvref_error *err)
+{
+    kvref_file *file;
+    in->dir = a->dir;
+    KVREF_TRY(kvref_config_read(&in->config, a->dir, err));
+    in->capacity = a->capacity ? a->capacity : in->config.max_seq_len;
+    KVREF_TRY(kvref_file_open_dir(&file, a->dir, NULL, err));
+    kvref_status s = inspect_tensors(in, file, err);
+    if (s == KVREF_OK) s = open_model(in, err);
+    if (s == KVREF_OK && !a->no_scan) s = inspect_range(in, file, err);
+    kvref_file_close(&file);
+    kvref_decoder_opts opts = {.capacity = in->capacity};
+    if (s == KVREF_OK) in->reserved = kvref_ref_bytes(&in->config, &opts);
+    return s;
+}
+
+static int run_inspect(const cli_command *self, void *args, const cli_given *given)
+{
+    (void)given;
+    const inspect_args *a = args;
+    kvref_error err = {0};
+    inspection *in = calloc(1, sizeof *in);
+    kvref_status s =
+        in ? inspect(in, a, &err) : kvref_fail(&err, KVREF_E_MEMORY, "out of memory");
+    int status = 0;
+    if (s != KVREF_OK) {
+        status = term_error(self->name, &err);
+    } else {
+        if (a->json) {
+            inspect_print_json(in);
+        } else {
+            inspect_print(in);
+        }
+        status = in->n_problem ? 1 : 0;
+        if (status) {
+            kvref_fail(&err,
+                       KVREF_E_SHAPE,
+                       "%s: does not fit: %s%s",
+                       a->dir,
+                       in->problem[0],
+                       in->n_problem > 1 ? ", and more" : "");
+            term_error(self->name, &err);
+        }
+    }
+    free(in);
+    return status;
+}
+
+const cli_command cmd_inspect = {
+    .name = "inspect",
+    .summary = "Compare a checkpoint with its config and reckon its costs",
+    .usage = "DIR [--capacity N] [--json] [--no-scan]",
+    .text = "Prints the configuration with every default resolved, the tensors against it, the "
+            "weights that one decoded frame reads, the size of the key/value cache, and what "
+            "conversion to float16 would do to the weights.",
+    .option = inspect_options,
+    .status = "0 config, tensors and tokenizer fit and every weight is finite; 1 they can be "
+              "read but a tensor is missing, has another shape or dtype, or weights are NaN or "
+              "infinite; 2 a file is missing or malformed, or names something unsupported",
+    .example = "kvref inspect toy\n"
+               "kvref inspect s2-pro --capacity 4096 --no-scan --json",
+    .n_args = sizeof(inspect_args),
+    .run = run_inspect,
+};

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Reports of generate. The hash of codes is FNV-1a, 64 bits, over their int32 values as
+ * little-endian bytes in time order. */
+#include "tools/report.h"
+
+#include "base/base.h"
+#include "tools/term.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct report {
+    FILE *to;
+    bool json;
+    int n_length, sample;
+    json_t *root, *samples, *batches;
+};
+
+report *report_open(FILE *to, bool json)
+{
+    report *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->to = to;
+    r->json = json;
+    r->root = json_object();
+    r->samples = json_array();
+    r->batches = json_array();
+    return r;
+}
+
+static double rate(int n_frame, double decode)
+{
+    return n_frame > 1 && decode > 0 ? (n_frame - 1) / decode : 0;
+}
+
+void report_batch(
+    report *r, int n_prompt, const kvref_generated *g, double prefill, double decode)
+{
+    int batch = (int)json_array_size(r->batches), n = g->frames.n_frame;
+    const char *stop = session_stop_name(g->stop);
+    r->n_length += g->stop == KVREF_STOP_LENGTH;
+    json_array_append_new(r->batches,
+                          json_pack("{s:i,s:i,s:i,s:s,s:f,s:f,s:f}",
+                                    "prompt_positions",
+                                    n_prompt,
+                                    "frames_decoded",
+                                    n,
+                                    "frames_kept",
+                                    g->codes.n_frame,
+                                    "stop",
+                                    stop,
+                                    "prefill_seconds",
+                                    prefill,
+                                    "decode_seconds",
+                                    decode,
+                                    "frames_per_second",
+                                    rate(n, decode)));
+    if (r->json) return;
+    fprintf(r->to,
+            "sample %d batch %d: %d positions, then %d frames (%d kept), stopped by %s; "
+            "prefill %.2f s, %.1f frames/s\n",
+            r->sample,
+            batch,
+            n_prompt,
+            n,
+            g->codes.n_frame,
+            stop,
+            prefill,
+            rate(n, decode));
+    fflush(r->to);
+}
+
+static uint64_t hash_codes(const kvref_codes *codes)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    size_t n = (size_t)codes->n_book * (size_t)codes->n_frame;
+    for (size_t i = 0; i < n; i++)
+        for (int shift = 0; shift < 32; shift += 8)
+            h = (h ^ ((uint32_t)codes->code[i] >> shift & 255u)) * 0x100000001b3u;
+    return h;
+}
+
+void report_sample(report *r, const char *path, const kvref_codes *codes)
+{
+    char hash[20], name[400];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_codes(codes));
+    json_array_append_new(r->samples,
+                          json_pack("{s:s,s:i,s:i,s:s,s:O}",
+                                    "file",
+                                    term_clean(name, sizeof name, path),
+                                    "books",
+                                    codes->n_book,
+                                    "frames",
+                                    codes->n_frame,
+                                    "hash",
+                                    hash,
+                                    "batches",
+                                    r->batches));
+    json_decref(r->batches);
+    r->batches = json_array();
+    r->sample++;
+    if (!r->json)
+        fprintf(r->to,
+                "%s: %d books, %d frames, hash %s\n",
+                path,
+                codes->n_book,
+                codes->n_frame,
+                hash);
+}
+
+void report_session(report *r, const session *s)
+{
+    const decoder_args *d = s->decoder_args;
+    const sampling_args *p = s->sampling_args;
+    char model[400], noise[400];
+    json_object_set_new(r->root,
+                        "settings",
+                        json_pack("{s:s,s:s,s:i,s:s,s:s,s:s,s:f,s:f,s:i,s:s,s:s,s:i,s:i}",
+                                  "model",
+                                  term_clean(model, sizeof model, d->model),
+                                  "backend",
+                                  s->backend->name,
+                                  "capacity",
+                                  s->backend->capacity(s->decoder),
+                                  "attention",
+                                  d->attention == KVREF_ATTN_PREFIX ? "prefix" : "full",
+                                  "linear",
+                                  d->linear == KVREF_LINEAR_EXACT ? "exact" : "blas",
+                                  "rope_table",
+                                  d->rope_table == KVREF_ROPE_BF16 ? "bf16" : "f32",
+                                  "temperature",
+                                  (double)p->temperature,
+                                  "top_p",
+                                  (double)p->top_p,
+                                  "top_k",
+                                  p->top_k,
+                                  "noise",
+                                  term_clean(noise, sizeof noise, p->noise),
+                                  "control",
+                                  s->control == KVREF_CONTROL_HONOUR ? "honour" : "plain",
+                                  "max_new_tokens",
+                                  p->max_new_tokens,
+                                  "min_frames",
+                                  p->min_frames));
+    char seed[24]; /* a string: JSON readers lose the low bits of large numbers */
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)p->seed);
+    json_object_set_new(json_object_get(r->root, "settings"), "seed", json_string(seed));
+}
+
+int report_close(report **out, bool good)
+{
+    report *r = *out;
+    if (!r) return 0;
+    int n_length = r->n_length;
+    json_object_set_new(r->root, "samples", r->samples);
+    if (good && r->json) {
+        json_dumpf(r->root, r->to, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+        fputc('\n', r->to);
+    }
+    json_decref(r->batches);
+    json_decref(r->root);
+    free(r);
+    *out = NULL;
+    return n_length;
+}
+
+kvref_status
+report_numbered(char *out, size_t cap, const char *path, int number, kvref_error *err)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    size_t stem = dot && dot != name ? (size_t)(dot - path) : strlen(path);
+    int n = snprintf(out, cap, "%.*s_%d%s", (int)stem, path, number, path + stem);
+    if (n < 0 || (size_t)n >= cap)
+        return kvref_fail(err, KVREF_E_ARG, "%s: the file name is too long", path);
+    return KVREF_OK;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What generate says about its samples and batches: lines for people, or one JSON object. */
+#ifndef KVREF_TOOLS_REPORT_H
+#define KVREF_TOOLS_REPORT_H
+
+#include "tools/session.h"
+
+#include <stdio.h>
+
+typedef struct report report;
+
+/* Lines go out at once; JSON at close. NULL when out of memory. */
+report *report_open(FILE *to, bool json);
+
+/* A batch of the present sample. prefill: seconds up to the first frame, decode: after it. */
+void report_batch(
+    report *r, int n_prompt, const kvref_generated *g, double prefill, double decode);
+
+/* The present sample is complete; the next batch belongs to a new one. */
+void report_sample(report *r, const char *path, const kvref_codes *codes);
+
+/* Settings, for JSON. */
+void report_session(report *r, const session *s);
+
+/* Prints JSON when the run succeeded. Returns how many batches were stopped by length. */
+int report_close(report **r, bool good);
+
+/* "codes.npy" and 3 give "codes_3.npy". */
+kvref_status
+report_numbered(char *out, size_t cap, const char *path, int number, kvref_error *err);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Text and references of the command line, and the prompts made of them (spec 05). */
+#include "base/base.h"
+#include "tools/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Far above any text that fits a context, and small enough for any machine. */
+enum { MAX_TEXT = 64 << 20 };
+
+kvref_status session_check_text(const text_args *t, kvref_error *err)
+{
+    if (!t->text == !t->text_file)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "--text and --text-file: expected exactly one of them, found %s",
+                          t->text ? "both" : "neither");
+    if (t->reference_text.n != t->reference_codes.n)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "--reference-text and --reference-codes: expected as many of one as "
+                          "of the other, found %d and %d",
+                          t->reference_text.n,
+                          t->reference_codes.n);
+    return KVREF_OK;
+}
+
+/* All bytes up to the end of the file, and a NUL after them. */
+static kvref_status
+read_all(char **out, size_t *n_byte, int fd, const char *name, kvref_error *err)
+{
+    void *data = NULL;
+    size_t cap = 0, n = 0;
+    kvref_status s = KVREF_OK;
+    ssize_t got = 1;
+    while (s == KVREF_OK && got != 0) {
+        s = kvref_grow(&data, &cap, n + 65536, 1, err);
+        got = s == KVREF_OK ? read(fd, (char *)data + n, cap - n - 1) : 0;
+        if (got < 0 && errno != EINTR)
+            s = kvref_fail(err, KVREF_E_IO, "%s: cannot read: %s", name, strerror(errno));
+        if (got > 0) n += (size_t)got;
+        if (n > MAX_TEXT)
+            s = kvref_fail(err,
+                           KVREF_E_ARG,
+                           "%s: expected a text of at most %d bytes, found more",
+                           name,
+                           MAX_TEXT);
+    }
+    if (s != KVREF_OK) {
+        free(data);
+        return s;
+    }
+    ((char *)data)[n] = 0;
+    *out = data;
+    *n_byte = n;
+    return KVREF_OK;
+}
+
+static kvref_status read_text(char **out, size_t *n_byte, const text_args *t, kvref_error *err)
+{
+    if (t->text) {
+        *out = strdup(t->text);
+        *n_byte = strlen(t->text);
+        return *out ? KVREF_OK : kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    }
+    if (strcmp(t->text_file, "-") == 0)
+        return read_all(out, n_byte, STDIN_FILENO, "standard input", err);
+    int fd = open(t->text_file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return kvref_fail(err, KVREF_E_IO, "%s: %s", t->text_file, strerror(errno));
+    kvref_status s = read_all(out, n_byte, fd, t->text_file, err);
+    close(fd);
+    return s;
+}
+
+static kvref_status read_references(session *s, const text_args *t, kvref_error *err)
+{
+    size_t n = (size_t)t->reference_text.n;
+    if (n == 0) return KVREF_OK;
+    s->reference = calloc(n, sizeof *s->reference);
+    s->reference_codes = calloc(n, sizeof *s->reference_codes);
+    if (!s->reference || !s->reference_codes)
+        return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    for (int i = 0; i < (int)n; i++) {
+        const char *path = t->reference_codes.item[i];
+        kvref_codes *codes = &s->reference_codes[i];
+        KVREF_TRY(kvref_codes_read(codes, path, err));
+        s->n_reference = i + 1;
+        KVREF_TRY(
+            kvref_codes_check(codes, s->config->n_codebook, s->config->n_code, path, err));
+        s->reference[i].text = t->reference_text.item[i];
+        s->reference[i].n_byte = strlen(t->reference_text.item[i]);
+        s->reference[i].codes = codes;
+    }
+    return KVREF_OK;
+}
+
+kvref_status session_text(session *s, const text_args *t, kvref_error *err)
+{
+    size_t n_byte, dropped = 0;
+    if (!kvref_model_tokenizer(s->model))
+        return kvref_fail(err,
+                          KVREF_E_MISSING,
+                          "%s: expected tokenizer.json to read a text with, found none",
+                          s->decoder_args->model);
+    s->control = (kvref_control)t->control;
+    KVREF_TRY(read_text(&s->text, &n_byte, t, err));
+    KVREF_TRY(kvref_prompt_split(&s->batches, &dropped, s->text, n_byte, t->chunk_length, err));
+    if (dropped)
+        kvref_note(&s->log, "%zu bytes before the first speaker tag are left out", dropped);
+    return read_references(s, t, err);
+}
+
+kvref_status session_prompt(
+    session *s, kvref_frames *out, const kvref_codes *done, int batch, kvref_error *err)
+{
+    kvref_prompt_in in = {
+        .tokenizer = kvref_model_tokenizer(s->model),
+        .config = s->config,
+        .reference = s->reference,
+        .n_reference = s->n_reference,
+        .batches = &s->batches,
+        .done = done,
+        .batch = batch,
+        .control = s->control,
+    };
+    KVREF_TRY(kvref_prompt_build(out, &in, err));
+    int limit = kvref_prompt_limit(s->config->max_seq_len);
+    if (out->n_frame > limit)
+        return kvref_fail(err,
+                          KVREF_E_CAPACITY,
+                          "prompt of batch %d: expected at most %d positions (max_seq_len %d), "
+                          "found %d",
+                          batch,
+                          limit,
+                          s->config->max_seq_len,
+                          out->n_frame);
+    return KVREF_OK;
+}
