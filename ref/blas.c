@@ -98,15 +98,13 @@ static kvref_status test_shape(int m, int n, int k, kvref_error *err)
 
 kvref_status kvref_blas_selftest(kvref_error *err)
 {
-    static const int shape[][3] = {
-        {1,  1,  1 },
-        {2,  3,  5 },
-        {3,  17, 4 },
-        {16, 16, 16},
-        {5,  66, 33},
-        {67, 67, 67},
-        {64, 31, 65}
-    };
+    static const int shape[][3] = {{1, 1, 1},
+                                   {2, 3, 5},
+                                   {3, 17, 4},
+                                   {16, 16, 16},
+                                   {5, 66, 33},
+                                   {67, 67, 67},
+                                   {64, 31, 65}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         KVREF_TRY(test_shape(shape[i][0], shape[i][1], shape[i][2], err));
     return KVREF_OK;

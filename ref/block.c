@@ -25,11 +25,7 @@ static void attention(
     const kvref_layer *w = &side->layer[layer];
     const ref_tools *tools = &d->tools;
     int width_q = s->n_head * s->d_head, width_k = s->n_kv_head * s->d_head;
-    ref_matrix qkv[] = {
-        {d->q, &w->wq, &w->bq},
-        {d->k, &w->wk, &w->bk},
-        {d->v, &w->wv, &w->bv}
-    };
+    ref_matrix qkv[] = {{d->q, &w->wq, &w->bq}, {d->k, &w->wk, &w->bk}, {d->v, &w->wv, &w->bv}};
     ref_linear(tools, qkv, 3, d->norm, n_row);
     if (s->qk_norm) {
         float eps = d->config.norm_eps;
@@ -72,10 +68,7 @@ void ref_block(
 
     ref_rmsnorm(tools, d->norm, d->x, n_row, width, &w->ffn_norm, d->config.norm_eps);
     ref_tap(d, side, REF_FFN_NORM, layer, first, n_row, 0, width, d->norm);
-    ref_matrix gate_up[] = {
-        {d->gate, &w->w1, NULL},
-        {d->up,   &w->w3, NULL}
-    };
+    ref_matrix gate_up[] = {{d->gate, &w->w1, NULL}, {d->up, &w->w3, NULL}};
     ref_linear(tools, gate_up, 2, d->norm, n_row);
     ref_swiglu(d->gate, d->up, n_ff);
     ref_tap(d, side, REF_FFN_ACT, layer, first, n_row, 0, s->d_ff, d->gate);

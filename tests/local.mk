@@ -198,3 +198,13 @@ check_PROGRAMS += %D%/test_tokenizer_file
 %C%_test_tokenizer_file_SOURCES = %D%/test_tokenizer_file.c %D%/small_tokenizer.h
 %C%_test_tokenizer_file_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_tokenizer_file_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_attention
+%C%_test_attention_SOURCES = %D%/test_attention.c %D%/scene.c %D%/scene.h
+%C%_test_attention_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_attention_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_decoder
+%C%_test_decoder_SOURCES = %D%/test_decoder.c %D%/run.c %D%/run.h
+%C%_test_decoder_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_decoder_LDADD = $(TEST_LIBS)
