@@ -147,6 +147,23 @@ START_TEST(each_setting_keeps_exactly_its_set)
 }
 END_TEST
 
+/* With top_p 1 the rounding of the first softmax's sum decides about the last rank. Found by
+ * search: one, two and four lanes and the exact sum keep 33 in the first case, one lane keeps
+ * 32 in the second. */
+START_TEST(the_first_softmax_is_summed_in_eight_lanes)
+{
+    static const int want[2] = {32, 33};
+    for (int c = 0; c < 2; c++) {
+        float x[33];
+        int kept = 0;
+        for (int i = 0; i < 33; i++) x[i] = (float)(4 * sin(0.37 * i + 2 + c));
+        probs(x, 33, 1, 1, INT_MAX);
+        for (int i = 0; i < 33; i++) kept += prob[i] > 0;
+        ck_assert_int_eq(kept, want[c]);
+    }
+}
+END_TEST
+
 START_TEST(the_first_rank_stays_under_every_setting)
 {
     static const float p[] = {1e-30f, 1e-9f, 0.2f, 0.25f, 0.5f, 0.9f, 1};
@@ -322,6 +339,7 @@ int main(void)
                         each_setting_keeps_exactly_its_set,
                         0,
                         (int)(sizeof kept_rows / sizeof kept_rows[0]));
+    tcase_add_test(tc, the_first_softmax_is_summed_in_eight_lanes);
     tcase_add_test(tc, the_first_rank_stays_under_every_setting);
     tcase_add_test(tc, temperature_0_is_greedy_whatever_ties);
     tcase_add_test(tc, the_temperature_has_a_floor_of_a_hundred_thousandth);
