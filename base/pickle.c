@@ -31,10 +31,19 @@ static kvref_status operand(kvref_pickle *p, int n, uint64_t *out, kvref_error *
 
 /* ---- stack, pool, nodes ---- */
 
+/* Whether n more values may be kept, wherever. */
+static kvref_status room(const kvref_pickle *p, size_t n, kvref_error *err)
+{
+    if (n > 2 * KVREF_PICKLE_MAX_VALUE - (p->n_stack + p->n_memo + p->n_pool))
+        return kvref_pickle_bad(p, "over 2^21 values in all", err);
+    return KVREF_OK;
+}
+
 static kvref_status push(kvref_pickle *p, kvref_value v, kvref_error *err)
 {
     if (p->n_stack == KVREF_PICKLE_MAX_VALUE)
         return kvref_pickle_bad(p, "stack of over 2^20 values", err);
+    KVREF_TRY(room(p, 1, err));
     KVREF_TRY(
         kvref_grow((void **)&p->stack, &p->cap_stack, p->n_stack + 1, sizeof *p->stack, err));
     p->stack[p->n_stack++] = v;
@@ -70,6 +79,7 @@ static kvref_status pool_take(kvref_pickle *p, size_t n, uint32_t *at, kvref_err
 {
     if (n > KVREF_PICKLE_MAX_VALUE - p->n_pool)
         return kvref_pickle_bad(p, "over 2^20 values in tuples and dicts", err);
+    KVREF_TRY(room(p, n, err));
     KVREF_TRY(kvref_grow((void **)&p->pool, &p->cap_pool, p->n_pool + n, sizeof *p->pool, err));
     *at = (uint32_t)p->n_pool;
     p->n_pool += n;
@@ -150,6 +160,7 @@ static kvref_status op_put(kvref_pickle *p, int width, kvref_error *err)
     if (i >= KVREF_PICKLE_MAX_VALUE || i >= p->n_byte)
         return kvref_pickle_bad(
             p, "a memo number of over 2^20, or over the pickle's size", err);
+    if (i >= p->n_memo) KVREF_TRY(room(p, (size_t)i + 1 - p->n_memo, err));
     KVREF_TRY(kvref_grow((void **)&p->memo, &p->cap_memo, (size_t)i + 1, sizeof *p->memo, err));
     while (p->n_memo <= i) p->memo[p->n_memo++] = (kvref_value){0};
     p->memo[i] = p->stack[p->n_stack - 1];
@@ -345,6 +356,7 @@ kvref_status kvref_pickle_run(kvref_pickle *p,
                           n_byte);
     uint32_t first;
     KVREF_TRY(pool_take(p, 1, &first, err)); /* so that chunk 0 means none */
+    KVREF_TRY(kvref_grow((void **)&p->stack, &p->cap_stack, 1, sizeof *p->stack, err));
     p->pool[first] = (kvref_value){0};
     const uint8_t *op = take(p, 2);
     if (!op || op[0] != 0x80 || op[1] != 2)

@@ -208,3 +208,17 @@ check_PROGRAMS += %D%/test_decoder
 %C%_test_decoder_SOURCES = %D%/test_decoder.c %D%/run.c %D%/run.h
 %C%_test_decoder_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_decoder_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_pth
+%C%_test_pth_SOURCES = %D%/test_pth.c %D%/pth_make.c %D%/pth_make.h
+%C%_test_pth_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_pth_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_pth_hostile
+%C%_test_pth_hostile_SOURCES = %D%/test_pth_hostile.c %D%/pth_make.c %D%/pth_make.h
+%C%_test_pth_hostile_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_pth_hostile_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_pth_archive
+%C%_test_pth_archive_SOURCES = %D%/test_pth_archive.c %D%/pth_make.c %D%/pth_make.h
+%C%_test_pth_archive_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_pth_archive_LDADD = $(TEST_LIBS)
