@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Samples that go through at once, at most (but never less than a frame). */
-enum { PIECE_SAMPLES = 1 << 15 };
+/* Floats of a buffer that frames are gathered up to, and frames at most. */
+enum { BUFFER_FLOATS = 1 << 22, MAX_PIECE = 256 };
 
 struct kvref_codec_stream {
     ref_flow *flow;
@@ -38,18 +38,27 @@ static kvref_status locate(char **out, const char *path, kvref_error *err)
                       path);
 }
 
-/* f_j = 1 / base^(2j / d_head), each step in float32. */
 static kvref_status make_rope(kvref_codec *c, kvref_error *err)
 {
-    float *f;
-    int half = c->setup.d_head / 2;
-    KVREF_TRY(ref_codec_block(c, &f, (size_t)half, err));
-    for (int j = 0; j < half; j++) {
-        float e = (float)(2 * j) / (float)c->setup.d_head;
-        f[j] = 1.0f / (float)pow((double)c->setup.rope_base, (double)e);
-    }
-    c->rope = f;
+    ref_rope rope;
+    KVREF_TRY(ref_codec_block(c, &rope.freq, (size_t)c->setup.d_head / 2, err));
+    ref_rope_init(&rope, c->setup.d_head, c->setup.rope_base, KVREF_ROPE_BF16);
+    c->rope = rope.freq;
     return KVREF_OK;
+}
+
+/* The largest power of two of frames that fits: 16 for decoding and 32 for encoding at the real
+ * widths. */
+static void choose_pieces(kvref_codec *c)
+{
+    for (int i = 0; i < 2; i++) {
+        ref_span *span = &c->span[i];
+        span->piece = 1;
+        while (span->piece < MAX_PIECE && span->row_floats <= BUFFER_FLOATS / 2) {
+            span->piece *= 2;
+            span->row_floats *= 2;
+        }
+    }
 }
 
 static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
@@ -63,8 +72,7 @@ static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
     if (c->info.parts & KVREF_CODEC_DECODE) KVREF_TRY(ref_codec_load_decoder(c, err));
     if (c->info.parts & KVREF_CODEC_ENCODE) KVREF_TRY(ref_codec_load_encoder(c, err));
     c->info.sample_rate = c->setup.sample_rate;
-    c->piece = c->info.frame < PIECE_SAMPLES ? PIECE_SAMPLES / c->info.frame : 1;
-    c->row_floats *= (size_t)c->piece;
+    choose_pieces(c);
     size_t latent = (size_t)c->info.latent;
     if (c->work_floats < latent) c->work_floats = latent;
     KVREF_TRY(kvref_pool_open(&c->pool, c->opts.n_thread, err));
@@ -84,6 +92,7 @@ kvref_status kvref_codec_open(kvref_codec **out,
     kvref_codec *c = calloc(1, sizeof *c);
     if (!c) return kvref_fail(err, KVREF_E_MEMORY, "codec: out of memory");
     c->opts = *opts;
+    c->simd = ref_simd_best();
     c->info.parts = opts->parts ? opts->parts : all;
     char *file = NULL;
     kvref_status status = locate(&file, path, err);
@@ -169,7 +178,7 @@ kvref_status kvref_codec_stream_push(
     KVREF_TRY(check_codes(c, code, n_frame, err));
     while (n_frame > 0) {
         /* To the next multiple of a piece, so that panels are whole where they can be. */
-        int n = c->piece - (int)(flow->frame % c->piece);
+        int n = flow->span->piece - (int)(flow->frame % flow->span->piece);
         if (n > n_frame) n = n_frame;
         KVREF_TRY(ref_decode_piece(flow, pcm, code, n, err));
         pcm += (ptrdiff_t)n * c->info.frame;
@@ -201,7 +210,7 @@ static kvref_status encode(ref_flow *flow,
                            kvref_error *err)
 {
     const kvref_codec *c = flow->c;
-    size_t frame = (size_t)c->info.frame, most = (size_t)c->piece * frame;
+    size_t frame = (size_t)c->info.frame, most = (size_t)flow->span->piece * frame;
     while (n_sample > 0) {
         size_t n = n_sample < most ? n_sample : most, n_frame = (n + frame - 1) / frame;
         const float *from = pcm;
@@ -238,7 +247,7 @@ kvref_status kvref_codec_encode(
     KVREF_TRY(check_samples(pcm, n_sample, err));
     ref_flow *flow = NULL;
     int32_t *code = malloc(n_frame * n_book * sizeof *code);
-    float *pad = malloc((size_t)codec->piece * frame * sizeof *pad);
+    float *pad = malloc((size_t)codec->span[1].piece * frame * sizeof *pad);
     kvref_status status = KVREF_OK;
     if (!code || !pad) status = kvref_fail(err, KVREF_E_MEMORY, "codec: no memory for codes");
     if (status == KVREF_OK) status = ref_flow_open(&flow, codec, KVREF_CODEC_ENCODE, err);

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/pool.h"
 #include "kvref/codec.h"
+#include "ref/ref.h"
 
 enum { REF_MAX_BOOK = 32, REF_MAX_BLOCK = 8, REF_MAX_LAYER = 64 };
 
@@ -37,13 +38,13 @@ typedef struct ref_unit {
 
 /* Encoder: three units, snake, strided convolution. Decoder: snake, transposed convolution,
  * three units. */
-typedef struct ref_block {
+typedef struct ref_conv_block {
     ref_unit unit[3];
     ref_snake snake;
     ref_conv resample;
     int stride;
     int width; /* channels of the units */
-} ref_block;
+} ref_conv_block;
 
 typedef struct ref_convnext {
     const float *depth; /* [7, width] */
@@ -86,12 +87,20 @@ typedef struct ref_codec_setup {
     int enc_stride[REF_MAX_BLOCK], dec_stride[REF_MAX_BLOCK]; /* 0: not stated */
 } ref_codec_setup;
 
+/* How much one direction takes at once. */
+typedef struct ref_span {
+    int piece;           /* frames that go through together, at most                   */
+    size_t row_floats;   /* largest rows x width of a piece (while loading: a frame)   */
+    size_t slack_floats; /* readable before and after the rows of a buffer             */
+} ref_span;
+
 struct kvref_codec {
     kvref_codec_info info;
     kvref_codec_opts opts;
     ref_codec_setup setup;
     kvref_file *file;
     kvref_pool *pool;
+    const ref_simd *simd;
     bool generator; /* names carry "generator." (spec 01 section 5.3) */
 
     ref_book book[REF_MAX_BOOK];
@@ -101,23 +110,22 @@ struct kvref_codec {
     ref_window post;
     ref_stage up[REF_MAX_BLOCK];
     ref_conv dec_first, dec_last;
-    ref_block dec[REF_MAX_BLOCK];
+    ref_conv_block dec[REF_MAX_BLOCK];
     ref_snake dec_snake;
     /* encode */
     ref_conv enc_first, enc_last;
-    ref_block enc[REF_MAX_BLOCK];
+    ref_conv_block enc[REF_MAX_BLOCK];
     ref_window enc_window, pre;
     ref_snake enc_snake;
     ref_stage down[REF_MAX_BLOCK];
 
     void **block; /* memory of weights */
     size_t n_block_mem, cap_block;
-    int piece;           /* frames that go through at once, at most              */
-    size_t row_floats;   /* largest rows x width of a piece at any place         */
-    size_t slack_floats; /* readable before and after the rows of a buffer       */
-    size_t work_floats;  /* of each worker                                       */
-    float *work;         /* [n_thread, work_floats]                              */
-    const float *rope;   /* [d_head / 2] frequencies                             */
+    ref_span span[2];   /* of decoding, of encoding                             */
+    bool encoding;      /* which one is being loaded                            */
+    size_t work_floats; /* of each worker                                       */
+    float *work;        /* [n_thread, work_floats]                              */
+    const float *rope;  /* [d_head / 2] frequencies                             */
 };
 
 /* ---- loading ---- */
@@ -211,7 +219,7 @@ kvref_status ref_codec_load_encoder(kvref_codec *c, kvref_error *err);
 /* ---- running ---- */
 
 /* Keys and values of a window transformer: the last window - 1 positions and the present ones.
- * kv [n_layer, 2, cap, width]. */
+ * kv [n_layer, 2, n_head, cap, d_head]. */
 typedef struct ref_cache {
     float *kv;
     size_t cap, used;
@@ -221,6 +229,7 @@ typedef struct ref_cache {
 /* One direction at work: what it remembers between pieces, and its buffers. */
 typedef struct ref_flow {
     kvref_codec *c;
+    const ref_span *span;
     int64_t frame;    /* frames done                                            */
     float *history;   /* rows that convolutions look back to, in order of calls  */
     size_t n_history; /* floats                                                  */
@@ -233,6 +242,12 @@ typedef struct ref_flow {
 kvref_status ref_flow_open(ref_flow **out, kvref_codec *c, unsigned part, kvref_error *err);
 void ref_flow_close(ref_flow **flow);
 size_t ref_flow_bytes(const kvref_codec *c, unsigned part);
+
+/* fn over tasks 0 .. n_task - 1, in ranges, on all threads of the codec. */
+void ref_share_run(kvref_codec *c,
+                   void (*fn)(void *arg, int worker, int first, int last),
+                   void *arg,
+                   int n_task);
 
 /* Puts the remembered rows before x and remembers the last ones of x [n, width] instead. */
 void ref_flow_look_back(ref_flow *flow, float *x, int n, int width, int n_row);
@@ -272,17 +287,6 @@ typedef struct ref_after {
 void ref_conv_run(
     kvref_codec *c, const ref_conv *conv, const float *x, int64_t row0, int n, ref_after after);
 
-/* sums[r, o] for rows x [n_row, n_k] (row stride ld_x) and w [n_out, n_k]: products k are added
- * into 16 lanes by k mod 16, lanes are then added as a tree. The exact variant. */
-void ref_exact_product(float *sums,
-                       int ld_sums,
-                       const float *x,
-                       size_t ld_x,
-                       int n_row,
-                       const float *w,
-                       int n_out,
-                       int n_k);
-
 /* y[r, c] = x + sin^2(alpha x) / (alpha + 1e-9), n rows; y may be x. */
 void ref_snake_rows(float *y, const float *x, const ref_snake *snake, int n);
 void ref_snake_run(kvref_codec *c, float *y, const float *x, const ref_snake *snake, int n);
@@ -290,8 +294,7 @@ void ref_snake_run(kvref_codec *c, float *y, const float *x, const ref_snake *sn
 /* 0.5 x (1 + erf(x / sqrt 2)) in place. */
 void ref_gelu(float *x, size_t n);
 
-/* y = x * (mean(x^2) + eps)^(-1/2) * weight, and the layer norm of the ConvNeXt (eps 1e-6). */
-void ref_codec_rms(float *y, const float *x, const float *weight, int n, float eps);
+/* The layer norm of the ConvNeXt (eps 1e-6). */
 void ref_codec_layer_norm(
     float *y, const float *x, const float *weight, const float *bias, int n);
 
@@ -312,11 +315,11 @@ void ref_unit_run(ref_flow *flow, const ref_unit *unit, int64_t row0, int n);
 void ref_replace_run(ref_flow *flow, const ref_conv *conv, int64_t row0, int n);
 
 /* z [n, latent] of code [n, n_book], already checked. */
-void ref_books_decode(const kvref_codec *c, float *z, const int32_t *code, int n);
+void ref_books_decode(kvref_codec *c, float *z, const int32_t *code, int n);
 /* code [n, n_book] of z [n, latent], which becomes the last residual. */
 kvref_status ref_books_encode(ref_flow *flow, int32_t *code, float *z, int n, kvref_error *err);
 
-/* One piece of at most c->piece frames. */
+/* One piece of at most span.piece frames. */
 kvref_status
 ref_decode_piece(ref_flow *flow, float *pcm, const int32_t *code, int n, kvref_error *err);
 kvref_status

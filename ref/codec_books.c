@@ -47,10 +47,10 @@ static void decode_task(void *arg, int worker, int first, int last)
     }
 }
 
-void ref_books_decode(const kvref_codec *c, float *z, const int32_t *code, int n)
+void ref_books_decode(kvref_codec *c, float *z, const int32_t *code, int n)
 {
     decode_job job = {c, z, code};
-    kvref_pool_run(c->pool, decode_task, &job, n);
+    ref_share_run(c, decode_task, &job, n);
 }
 
 static float dot(const float *a, const float *b, int n)
@@ -134,7 +134,7 @@ kvref_status ref_books_encode(ref_flow *flow, int32_t *code, float *z, int n, kv
         ref_after store = {REF_STORE, flow->buf[1], NULL, NULL};
         ref_conv_run(c, &job.book->in, z, flow->frame, n, store);
         KVREF_TRY(check(flow, job.e, n, b, err));
-        kvref_pool_run(c->pool, encode_task, &job, n);
+        ref_share_run(c, encode_task, &job, n);
         tap(flow, b, 'e', n, job.book->width, job.e);
         tap(flow, b, 'q', n, c->info.latent, job.q);
         tap(flow, b, 'r', n, c->info.latent, z);

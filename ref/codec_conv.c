@@ -5,7 +5,8 @@
  * whole signal, times `chunk` columns. BLAS always gets the whole panel, also where only some
  * of its rows are wanted (the others hold whatever lies there): so the call that makes a row,
  * its sizes and the place of the row in it are the same however the signal is cut in pieces,
- * and whatever the number of threads. Taps are added by one product each. */
+ * and whatever the number of threads. Taps are added by one product each. The exact variant
+ * sums all taps and inputs of an output in the order of lanes.h. */
 #include "ref/codec.h"
 
 #include <cblas.h>
@@ -88,7 +89,16 @@ static void exact_panel(
         gather_rows(rows, x, v, n);
         x = rows;
     }
-    ref_exact_product(sums, v->chunk, x, (size_t)n_k, n, w, n_o, n_k);
+    job->c->simd->product(&(ref_product){.y = sums,
+                                         .stride_y = (size_t)v->chunk,
+                                         .x = x,
+                                         .stride_x = (size_t)n_k,
+                                         .w = w,
+                                         .stride_w = (size_t)n_k * sizeof *w,
+                                         .dtype = KVREF_F32,
+                                         .n_x = n,
+                                         .n_w = n_o,
+                                         .n_col = n_k});
 }
 
 /* Columns o0 .. o0 + n_o - 1 of one row. */
@@ -152,27 +162,38 @@ void ref_conv_run(
     job.gather = conv->n_tap > 1 && conv->n_in < 32;
     job.blas = c->opts.conv == KVREF_CONV_BLAS && conv->n_out > 16;
     int64_t n_panel = (row0 + n - 1) / conv->panel - job.panel0 + 1;
-    kvref_pool_run(c->pool, conv_task, &job, (int)n_panel * job.n_chunk);
+    ref_share_run(c, conv_task, &job, (int)n_panel * job.n_chunk);
 }
 
-/* Low rates come few rows at a time, so small panels waste less; high rates fill large ones,
- * which run faster. Rates of 256 and more give whole panels for every frame. */
+/* Small panels waste less where few rows come at a time; large ones run faster (of OpenBLAS's
+ * full rate: 16 rows 35 %, 32 rows 55 %, 64 rows 70 %, 128 rows 85 %). Decoding may be fed
+ * single frames, encoding never is. Rates of 256 and more give whole panels for every frame. */
+static int panel_rows(int rate, bool encoding)
+{
+    if (rate < 2) return encoding ? 32 : 16;
+    if (rate < 32) return encoding ? 128 : 32;
+    if (rate < 256) return encoding ? 256 : 64;
+    return rate < 1024 ? 256 : 512;
+}
+
 void ref_codec_plan(kvref_codec *c, ref_conv *conv, int rate)
 {
-    conv->panel = rate < 32 ? 16 : rate < 256 ? 32 : rate < 1024 ? 256 : 512;
+    conv->panel = panel_rows(rate, c->encoding);
     int n_chunk = (conv->n_out + 511) / 512;
     conv->chunk = ((conv->n_out + n_chunk - 1) / n_chunk + 15) / 16 * 16;
     size_t n_k = (size_t)conv->n_tap * (size_t)conv->n_in, panel = (size_t)conv->panel;
     size_t work = panel * (size_t)conv->chunk + (conv->n_tap > 1 ? panel * n_k : 0);
     size_t slack = ((size_t)((conv->n_tap - 1) * conv->step) + panel) * (size_t)conv->n_in;
     if (work > c->work_floats) c->work_floats = work;
-    if (slack > c->slack_floats) c->slack_floats = slack;
+    ref_span *span = &c->span[c->encoding];
+    if (slack > span->slack_floats) span->slack_floats = slack;
     ref_codec_need(c, rate, conv->n_in);
     ref_codec_need(c, rate, conv->n_out);
 }
 
 void ref_codec_need(kvref_codec *c, int rate, int width)
 {
-    size_t need = (size_t)rate * (size_t)width; /* of one frame; codec.c makes it a piece's */
-    if (need > c->row_floats) c->row_floats = need;
+    ref_span *span = &c->span[c->encoding];
+    size_t need = (size_t)rate * (size_t)width;
+    if (need > span->row_floats) span->row_floats = need;
 }

@@ -26,7 +26,7 @@ static void decoder(ref_flow *flow, int64_t *row0, int *n)
     ref_replace_run(flow, &c->dec_first, *row0, *n);
     ref_flow_stage(flow, "decoder.model.%d", 0, *row0, *n, c->dec_first.n_out);
     for (int i = 0; i < c->n_block; i++) {
-        const ref_block *block = &c->dec[i];
+        const ref_conv_block *block = &c->dec[i];
         ref_snake_run(c, flow->buf[0], flow->buf[0], &block->snake, *n);
         ref_replace_run(flow, &block->resample, *row0, *n);
         *row0 *= block->stride;

@@ -13,7 +13,7 @@ static void encoder(ref_flow *flow, int64_t *row0, int *n)
     ref_replace_run(flow, &c->enc_first, *row0, *n);
     ref_flow_stage(flow, "encoder.block.%d", 0, *row0, *n, c->enc_first.n_out);
     for (int i = 0; i < c->n_block; i++) {
-        const ref_block *block = &c->enc[i];
+        const ref_conv_block *block = &c->enc[i];
         for (int u = 0; u < 3; u++) ref_unit_run(flow, &block->unit[u], *row0, *n);
         ref_snake_run(c, flow->buf[0], flow->buf[0], &block->snake, *n);
         *row0 /= block->stride;

@@ -16,7 +16,7 @@ static size_t conv_history(const ref_conv *v)
     return (size_t)((v->n_tap - 1) * v->step) * (size_t)v->n_in;
 }
 
-static size_t unit_history(const ref_block *block)
+static size_t unit_history(const ref_conv_block *block)
 {
     size_t n = 0;
     for (int u = 0; u < 3; u++) n += conv_history(&block->unit[u].wide);
@@ -44,7 +44,7 @@ static int piece_rows(const kvref_codec *c, const ref_window *w)
 {
     int rate = 1;
     for (int i = 0; w == &c->enc_window && i < c->n_stage; i++) rate *= c->down[i].stride;
-    return c->piece * rate;
+    return c->span[w != &c->post].piece * rate;
 }
 
 static size_t cache_cap(const kvref_codec *c, const ref_window *w)
@@ -65,15 +65,20 @@ static int windows_of(const kvref_codec *c, unsigned part, const ref_window *w[2
     return part == KVREF_CODEC_DECODE ? 1 : 2;
 }
 
-static size_t buffer_floats(const kvref_codec *c)
+static const ref_span *span_of(const kvref_codec *c, unsigned part)
 {
-    return c->row_floats + 2 * c->slack_floats;
+    return &c->span[part == KVREF_CODEC_ENCODE];
+}
+
+static size_t buffer_floats(const ref_span *span)
+{
+    return span->row_floats + 2 * span->slack_floats;
 }
 
 static size_t flow_floats(const kvref_codec *c, unsigned part)
 {
     const ref_window *w[2];
-    size_t n = history_floats(c, part) + 4 * buffer_floats(c);
+    size_t n = history_floats(c, part) + 4 * buffer_floats(span_of(c, part));
     for (int i = windows_of(c, part, w) - 1; i >= 0; i--) n += cache_floats(c, w[i]);
     return n;
 }
@@ -99,6 +104,7 @@ kvref_status ref_flow_open(ref_flow **out, kvref_codec *c, unsigned part, kvref_
         return kvref_fail(err, KVREF_E_MEMORY, "codec: no memory for a stream");
     }
     f->c = c;
+    f->span = span_of(c, part);
     f->mem = f->history = mem;
     f->n_history = history_floats(c, part);
     mem += f->n_history;
@@ -109,7 +115,7 @@ kvref_status ref_flow_open(ref_flow **out, kvref_codec *c, unsigned part, kvref_
         mem += cache_floats(c, w[i]);
     }
     for (int i = 0; i < 4; i++)
-        f->buf[i] = mem + (size_t)i * buffer_floats(c) + c->slack_floats;
+        f->buf[i] = mem + (size_t)i * buffer_floats(f->span) + f->span->slack_floats;
     *out = f;
     return KVREF_OK;
 }

@@ -37,7 +37,7 @@ void ref_convnext_run(ref_flow *flow, const ref_convnext *next, int64_t row0, in
     kvref_codec *c = flow->c;
     next_job job = {next, flow->buf[0], flow->buf[1], next->up.n_in};
     ref_flow_look_back(flow, flow->buf[0], n, job.width, 6);
-    kvref_pool_run(c->pool, depth_task, &job, n);
+    ref_share_run(c, depth_task, &job, n);
     ref_after gelu = {REF_GELU, flow->buf[2], NULL, NULL};
     ref_conv_run(c, &next->up, flow->buf[1], row0, n, gelu);
     ref_after add = {REF_SCALED_ADD, flow->buf[0], NULL, next->gamma};

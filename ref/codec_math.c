@@ -13,33 +13,44 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16 };
+enum { LANES = 16, HALF = 8 };
 
-static inline float sine_squared(float u)
+typedef float eight __attribute__((vector_size(4 * HALF)));
+typedef float eight_at __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
+typedef double wide __attribute__((vector_size(8 * HALF)));
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* u = sin^2 u, eight at a time. */
+ALWAYS void sine_squared(eight *u)
 {
-    double t = (double)u * 0x1.45f306dc9c883p-2 + 0x1.8p52;
-    double k = t - 0x1.8p52;
-    double r = ((double)u - k * 0x1.921fb544p+1) - k * 0x1.0b4611a6p-33;
+    wide x = __builtin_convertvector(*u, wide);
+    wide k = x * 0x1.45f306dc9c883p-2 + 0x1.8p52;
+    k -= 0x1.8p52;
+    wide r = (x - k * 0x1.921fb544p+1) - k * 0x1.0b4611a6p-33;
     r -= k * 0x1.3198a2e037073p-68;
-    double z = r * r;
-    double s = -1.0 / 1307674368000.0;
-    s = s * z + 1.0 / 6227020800.0;
+    wide z = r * r;
+    wide s = z * (-1.0 / 1307674368000.0) + 1.0 / 6227020800.0;
     s = s * z - 1.0 / 39916800.0;
     s = s * z + 1.0 / 362880.0;
     s = s * z - 1.0 / 5040.0;
     s = s * z + 1.0 / 120.0;
     s = s * z - 1.0 / 6.0;
     s = r + r * z * s;
-    return (float)(s * s);
+    *u = __builtin_convertvector(s * s, eight);
 }
 
 /* 16 values; true where one was too far out for sine_squared. */
-static inline int
-snake_group(float *y, const float *x, const float *alpha, const float *inverse)
+ALWAYS int snake_group(float *y, const float *x, const float *alpha, const float *inverse)
 {
     int far = 0;
     for (int i = 0; i < LANES; i++) far |= !(fabsf(alpha[i] * x[i]) < 0x1p20f);
-    for (int i = 0; i < LANES; i++) y[i] = x[i] + inverse[i] * sine_squared(alpha[i] * x[i]);
+    for (int i = 0; i < LANES; i += HALF) {
+        eight in = *(const eight_at *)(x + i);
+        eight u = *(const eight_at *)(alpha + i) * in;
+        sine_squared(&u);
+        *(eight_at *)(y + i) = in + *(const eight_at *)(inverse + i) * u;
+    }
     return far;
 }
 
@@ -104,7 +115,7 @@ static void snake_task(void *arg, int worker, int first, int last)
 void ref_snake_run(kvref_codec *c, float *y, const float *x, const ref_snake *snake, int n)
 {
     snake_job job = {y, x, snake, n, 1 + 16384 / snake->width};
-    kvref_pool_run(c->pool, snake_task, &job, (n + job.step - 1) / job.step);
+    ref_share_run(c, snake_task, &job, (n + job.step - 1) / job.step);
 }
 
 void ref_gelu(float *x, size_t n)
@@ -115,7 +126,7 @@ void ref_gelu(float *x, size_t n)
     }
 }
 
-/* Sum of f(x[i]) in 16 lanes by i mod 16, lanes added as a tree. */
+/* Sum of x[i] - shift, or of its squares, in 16 lanes by i mod 16, added as a tree. */
 static float lane_sum(const float *x, float shift, int square, int n)
 {
     float lane[LANES] = {0};
@@ -128,13 +139,6 @@ static float lane_sum(const float *x, float shift, int square, int n)
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++) lane[l] += lane[l + half];
     return lane[0];
-}
-
-void ref_codec_rms(float *y, const float *x, const float *weight, int n, float eps)
-{
-    float mean = lane_sum(x, 0.0f, 1, n) / (float)n;
-    float scale = (float)(1.0 / sqrt((double)(mean + eps)));
-    for (int i = 0; i < n; i++) y[i] = x[i] * scale * weight[i];
 }
 
 void ref_codec_layer_norm(

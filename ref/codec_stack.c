@@ -61,7 +61,7 @@ static kvref_status load_unit(kvref_codec *c,
 
 /* The three units named format with 0, 1, 2 plus first. */
 static kvref_status load_units(kvref_codec *c,
-                               ref_block *block,
+                               ref_conv_block *block,
                                const char *format,
                                int index,
                                int first,
@@ -89,7 +89,8 @@ static kvref_status load_convnext(
     for (int i = 0; i < 7 * d; i++) depth[i % 7 * d + i / 7] = folded[i];
     free(folded);
     next->depth = depth;
-    if (c->slack_floats < 6 * (size_t)d) c->slack_floats = 6 * (size_t)d;
+    ref_span *span = &c->span[c->encoding];
+    if (span->slack_floats < 6 * (size_t)d) span->slack_floats = 6 * (size_t)d;
     KVREF_TRY(ref_codec_vector(c, &next->depth_bias, name, "bias", d, err));
     KVREF_TRY(ref_codec_vector(c, &next->norm, prefix, "norm.weight", d, err));
     KVREF_TRY(ref_codec_vector(c, &next->norm_bias, prefix, "norm.bias", d, err));
@@ -124,7 +125,7 @@ static kvref_status load_up(kvref_codec *c, int *rate, kvref_error *err)
 static kvref_status
 load_dec_block(kvref_codec *c, int i, int width_in, int *rate, kvref_error *err)
 {
-    ref_block *block = &c->dec[i];
+    ref_conv_block *block = &c->dec[i];
     char name[96];
     int dim[3] = {width_in, 0, 0};
     snprintf(name, sizeof name, "decoder.model.%d.block.0", i + 1);
@@ -203,7 +204,7 @@ static kvref_status encoder_strides(kvref_codec *c, int *frame, kvref_error *err
 /* encoder.block.<m>: units, snake, strided convolution. */
 static kvref_status load_enc_block(kvref_codec *c, int i, int *rate, kvref_error *err)
 {
-    ref_block *block = &c->enc[i];
+    ref_conv_block *block = &c->enc[i];
     char name[96];
     int last = i + 1 == c->n_block;
     int dim[3] = {last ? c->info.latent : c->enc[i + 1].width, block->width, 2 * block->stride};
@@ -234,6 +235,7 @@ kvref_status ref_codec_load_encoder(kvref_codec *c, kvref_error *err)
 {
     int frame = 1, latent = c->info.latent;
     char name[96];
+    c->encoding = true;
     KVREF_TRY(encoder_strides(c, &frame, err));
     if ((c->info.parts & KVREF_CODEC_DECODE) && frame != c->info.frame)
         return kvref_fail(err,

@@ -1,24 +1,6 @@
 noinst_HEADERS += \
 	%D%/clones.h \
-	%D%/codec.h
-
-libkvref_a_SOURCES += \
-	%D%/codec.c \
-	%D%/codec_books.c \
-	%D%/codec_conv.c \
-	%D%/codec_decode.c \
-	%D%/codec_encode.c \
-	%D%/codec_exact.c \
-	%D%/codec_flow.c \
-	%D%/codec_fold.c \
-	%D%/codec_layers.c \
-	%D%/codec_load.c \
-	%D%/codec_math.c \
-	%D%/codec_parts.c \
-	%D%/codec_setup.c \
-	%D%/codec_stack.c \
-	%D%/codec_window.c \
-	%D%/resample.c
+	%D%/codec.h \
 	%D%/lanes.h \
 	%D%/ref.h
 
@@ -27,12 +9,28 @@ libkvref_a_SOURCES += \
 	%D%/backend.c \
 	%D%/blas.c \
 	%D%/block.c \
+	%D%/codec.c \
+	%D%/codec_books.c \
+	%D%/codec_conv.c \
+	%D%/codec_decode.c \
+	%D%/codec_encode.c \
+	%D%/codec_flow.c \
+	%D%/codec_fold.c \
+	%D%/codec_layers.c \
+	%D%/codec_load.c \
+	%D%/codec_math.c \
+	%D%/codec_parts.c \
+	%D%/codec_setup.c \
+	%D%/codec_share.c \
+	%D%/codec_stack.c \
+	%D%/codec_window.c \
 	%D%/decoder.c \
 	%D%/embed.c \
 	%D%/fast.c \
 	%D%/kv.c \
 	%D%/layout.c \
 	%D%/linear.c \
+	%D%/resample.c \
 	%D%/rmsnorm.c \
 	%D%/rope.c \
 	%D%/simd.c \

@@ -222,3 +222,13 @@ check_PROGRAMS += %D%/test_pth_archive
 %C%_test_pth_archive_SOURCES = %D%/test_pth_archive.c %D%/pth_make.c %D%/pth_make.h
 %C%_test_pth_archive_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_pth_archive_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_codec_stream
+%C%_test_codec_stream_SOURCES = %D%/test_codec_stream.c $(codec_toy)
+%C%_test_codec_stream_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_codec_stream_LDADD = $(TEST_LIBS)
+
+# Not a test: `make tests/bench_codec`, then see its first comment.
+EXTRA_PROGRAMS += %D%/bench_codec
+%C%_bench_codec_SOURCES = %D%/bench_codec.c
+%C%_bench_codec_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_bench_codec_LDADD = $(TEST_LIBS)
