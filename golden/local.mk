@@ -14,6 +14,7 @@ golden_data = \
 	%D%/lm/L.json \
 	%D%/lm/L.safetensors \
 	%D%/lm/golden-lm.json \
+	%D%/lm/hashes.txt \
 	%D%/tokenizer/small-vectors.json \
 	%D%/tokenizer/small.json \
 	%D%/pth/bad-byteorder.pth \

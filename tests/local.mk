@@ -232,3 +232,28 @@ EXTRA_PROGRAMS += %D%/bench_codec
 %C%_bench_codec_SOURCES = %D%/bench_codec.c
 %C%_bench_codec_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_bench_codec_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_synth_files
+%C%_test_synth_files_SOURCES = %D%/test_synth_files.c
+%C%_test_synth_files_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_synth_files_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_synth_tokenizer
+%C%_test_synth_tokenizer_SOURCES = %D%/test_synth_tokenizer.c
+%C%_test_synth_tokenizer_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_synth_tokenizer_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_golden_lm
+%C%_test_golden_lm_SOURCES = %D%/test_golden_lm.c %D%/golden.c %D%/golden.h
+%C%_test_golden_lm_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_golden_lm_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_golden_c
+%C%_test_golden_c_SOURCES = %D%/test_golden_c.c %D%/golden.c %D%/golden.h
+%C%_test_golden_c_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_golden_c_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_trace_hash
+%C%_test_trace_hash_SOURCES = %D%/test_trace_hash.c %D%/golden.c %D%/golden.h
+%C%_test_trace_hash_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_trace_hash_LDADD = $(TEST_LIBS)

@@ -56,8 +56,8 @@ END_TEST
 START_TEST(nan_and_infinity_never_pass_unless_asked)
 {
     const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
-    const kvref_limit wide = {.rel = INFINITY, .abs = INFINITY};
-    const kvref_limit broken = {.rel = NAN};
+    const kvref_limit wide = {.rel = HUGE_VAL, .abs = HUGE_VAL};
+    const kvref_limit broken = {.rel = (double)NAN};
     for (int i = 0; i < 4; i++) {
         float x[N], ref[N];
         sample(x);
