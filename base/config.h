@@ -47,10 +47,10 @@ enum {
 typedef struct kvref_fields {
     const char *file; /* for messages */
     const json_t *top;
-    bool nested;              /* "fish_qwen3_omni"        */
+    bool nested;                 /* "fish_qwen3_omni"        */
     int number[KVREF_CFG_N_INT]; /* KVREF_UNSET: derive      */
     int flag[KVREF_CFG_N_FLAG];  /* the same, or 0, 1        */
-    int eos;                  /* eos_token_id; -1: none   */
+    int eos;                     /* eos_token_id; -1: none   */
     float rope_base, norm_eps;
 } kvref_fields;
 

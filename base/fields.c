@@ -22,36 +22,40 @@ static const struct int_field {
     int rule; /* REQUIRED in the nested form, NULL_OK in the flat one */
     int absent, min, max;
 } int_field[KVREF_CFG_N_INT] = {
-    [KVREF_CFG_VOCAB] = {"vocab_size",             "vocab_size",              TEXT,  REQUIRED,                32000,       1,  V   },
-    [KVREF_CFG_LAYER] = {"n_layer",                "n_layer",                 TEXT,  REQUIRED,                32,          1,  1024},
-    [KVREF_CFG_HEAD] = {"n_head",                 "n_head",                  TEXT,  REQUIRED,                32,          1,  M   },
-    [KVREF_CFG_KV_HEAD] = {"n_local_heads",          "n_local_heads",           TEXT,  0,                       -1,          -1, M   },
-    [KVREF_CFG_HEAD_DIM] = {"head_dim",               "head_dim",                TEXT,  NULL_OK,                 64,          1,  W   },
-    [KVREF_CFG_DIM] = {"dim",                    "dim",                     TEXT,  REQUIRED,                4096,        1,  W   },
+    [KVREF_CFG_VOCAB] = {"vocab_size", "vocab_size", TEXT, REQUIRED, 32000, 1, V},
+    [KVREF_CFG_LAYER] = {"n_layer", "n_layer", TEXT, REQUIRED, 32, 1, 1024},
+    [KVREF_CFG_HEAD] = {"n_head", "n_head", TEXT, REQUIRED, 32, 1, M},
+    [KVREF_CFG_KV_HEAD] = {"n_local_heads", "n_local_heads", TEXT, 0, -1, -1, M},
+    [KVREF_CFG_HEAD_DIM] = {"head_dim", "head_dim", TEXT, NULL_OK, 64, 1, W},
+    [KVREF_CFG_DIM] = {"dim", "dim", TEXT, REQUIRED, 4096, 1, W},
     [KVREF_CFG_FF] =
-        {"intermediate_size",      "intermediate_size",       TEXT,  NULL_OK,                 KVREF_UNSET, 1,  W   },
-    [KVREF_CFG_SEQ] = {"max_seq_len",            "max_seq_len",             TEXT,  0,                       2048,        1,  V   },
-    [KVREF_CFG_CODE] = {"codebook_size",          "vocab_size",              AUDIO, REQUIRED,                160,         1,  W   },
-    [KVREF_CFG_BOOK] = {"num_codebooks",          "num_codebooks",           AUDIO, REQUIRED,                4,           1,  1024},
-    [KVREF_CFG_FAST_LAYER] = {"n_fast_layer",           "n_layer",                 AUDIO, REQUIRED,                4,           1,  1024},
+        {"intermediate_size", "intermediate_size", TEXT, NULL_OK, KVREF_UNSET, 1, W},
+    [KVREF_CFG_SEQ] = {"max_seq_len", "max_seq_len", TEXT, 0, 2048, 1, V},
+    [KVREF_CFG_CODE] = {"codebook_size", "vocab_size", AUDIO, REQUIRED, 160, 1, W},
+    [KVREF_CFG_BOOK] = {"num_codebooks", "num_codebooks", AUDIO, REQUIRED, 4, 1, 1024},
+    [KVREF_CFG_FAST_LAYER] = {"n_fast_layer", "n_layer", AUDIO, REQUIRED, 4, 1, 1024},
     [KVREF_CFG_FAST_DIM] =
-        {"fast_dim",               "dim",                     AUDIO, NULL_OK | ZERO_IS_UNSET, KVREF_UNSET, 0,  W   },
+        {"fast_dim", "dim", AUDIO, NULL_OK | ZERO_IS_UNSET, KVREF_UNSET, 0, W},
     [KVREF_CFG_FAST_HEAD] =
-        {"fast_n_head",            "n_head",                  AUDIO, NULL_OK | ZERO_IS_UNSET, KVREF_UNSET, 0,  M   },
+        {"fast_n_head", "n_head", AUDIO, NULL_OK | ZERO_IS_UNSET, KVREF_UNSET, 0, M},
     [KVREF_CFG_FAST_KV_HEAD] = {"fast_n_local_heads",
-                         "n_local_heads",                                     AUDIO,
-                         NULL_OK | ZERO_IS_UNSET,
-                         KVREF_UNSET,                                                                                      -1,
-                         M                                                                                                         },
+                                "n_local_heads",
+                                AUDIO,
+                                NULL_OK | ZERO_IS_UNSET,
+                                KVREF_UNSET,
+                                -1,
+                                M},
     [KVREF_CFG_FAST_HEAD_DIM] =
-        {"fast_head_dim",          "head_dim",                AUDIO, NULL_OK | ZERO_IS_UNSET, KVREF_UNSET, 0,  W   },
+        {"fast_head_dim", "head_dim", AUDIO, NULL_OK | ZERO_IS_UNSET, KVREF_UNSET, 0, W},
     [KVREF_CFG_FAST_FF] = {"fast_intermediate_size",
-                         "intermediate_size",                                 AUDIO,
-                         NULL_OK | ZERO_IS_UNSET,
-                         KVREF_UNSET,                                                                                      0,
-                         W                                                                                                         },
-    [KVREF_CFG_SEM_BEGIN] = {"semantic_begin_id",      "semantic_start_token_id", TOP,   0,                       0,           0,  V   },
-    [KVREF_CFG_SEM_END] = {"semantic_end_id",        "semantic_end_token_id",   TOP,   0,                       0,           0,  V   },
+                           "intermediate_size",
+                           AUDIO,
+                           NULL_OK | ZERO_IS_UNSET,
+                           KVREF_UNSET,
+                           0,
+                           W},
+    [KVREF_CFG_SEM_BEGIN] = {"semantic_begin_id", "semantic_start_token_id", TOP, 0, 0, 0, V},
+    [KVREF_CFG_SEM_END] = {"semantic_end_id", "semantic_end_token_id", TOP, 0, 0, 0, V},
 };
 
 static const struct flag_field {
@@ -59,18 +63,18 @@ static const struct flag_field {
     section where;
     int absent, null_ok;
 } flag_field[KVREF_CFG_N_FLAG] = {
-    [KVREF_CFG_TIED] = {"tie_word_embeddings",       "tie_word_embeddings", TEXT,  true,        false},
-    [KVREF_CFG_QKV_BIAS] = {"attention_qkv_bias",        "attention_qkv_bias",  TEXT,  false,       false},
-    [KVREF_CFG_O_BIAS] = {"attention_o_bias",          "attention_o_bias",    TEXT,  false,       false},
-    [KVREF_CFG_QK_NORM] = {"attention_qk_norm",         "attention_qk_norm",   TEXT,  false,       false},
+    [KVREF_CFG_TIED] = {"tie_word_embeddings", "tie_word_embeddings", TEXT, true, false},
+    [KVREF_CFG_QKV_BIAS] = {"attention_qkv_bias", "attention_qkv_bias", TEXT, false, false},
+    [KVREF_CFG_O_BIAS] = {"attention_o_bias", "attention_o_bias", TEXT, false, false},
+    [KVREF_CFG_QK_NORM] = {"attention_qk_norm", "attention_qk_norm", TEXT, false, false},
     [KVREF_CFG_FAST_QKV_BIAS] =
-        {"fast_attention_qkv_bias",   "attention_qkv_bias",  AUDIO, KVREF_UNSET, true },
+        {"fast_attention_qkv_bias", "attention_qkv_bias", AUDIO, KVREF_UNSET, true},
     [KVREF_CFG_FAST_O_BIAS] =
-        {"fast_attention_o_bias",     "attention_o_bias",    AUDIO, KVREF_UNSET, true },
+        {"fast_attention_o_bias", "attention_o_bias", AUDIO, KVREF_UNSET, true},
     [KVREF_CFG_FAST_QK_NORM] =
-        {"fast_attention_qk_norm",    "attention_qk_norm",   AUDIO, KVREF_UNSET, true },
-    [KVREF_CFG_SCALE] = {"scale_codebook_embeddings", NULL,                  TOP,   false,       false},
-    [KVREF_CFG_FAST_NORM] = {"norm_fastlayer_input",      NULL,                  TOP,   false,       false},
+        {"fast_attention_qk_norm", "attention_qk_norm", AUDIO, KVREF_UNSET, true},
+    [KVREF_CFG_SCALE] = {"scale_codebook_embeddings", NULL, TOP, false, false},
+    [KVREF_CFG_FAST_NORM] = {"norm_fastlayer_input", NULL, TOP, false, false},
 };
 
 /* Where a key is looked up, and how a message spells it. */

@@ -92,13 +92,13 @@ load(json_t **out, const kvref_json_walk *w, const char *text, size_t n_byte, kv
     json_error_t fault;
     *out = json_loadb(text, n_byte, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &fault);
     if (*out) return KVREF_OK;
-    enum json_error_code code = json_error_code(&fault);
+    bool utf8 = json_error_code(&fault) == json_error_invalid_utf8;
     return kvref_fail(err,
-                      code == json_error_out_of_memory ? KVREF_E_MEMORY : KVREF_E_FORMAT,
+                      KVREF_E_FORMAT,
                       "%s: JSON byte %zu: %s",
                       w->file,
                       (size_t)(text - w->begin),
-                      code == json_error_invalid_utf8 ? "text is not valid UTF-8" : fault.text);
+                      utf8 ? "text is not valid UTF-8" : fault.text);
 }
 
 kvref_status kvref_json_next(kvref_json_walk *w, bool *more, kvref_error *err)

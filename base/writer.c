@@ -4,10 +4,12 @@
  * the declared bytes have arrived. The header is padded with spaces so that the data area
  * starts at a multiple of 64. */
 #include "base/file.h"
-#include "base/json.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 struct kvref_writer {
     kvref_out *out;
@@ -29,46 +31,47 @@ static kvref_status append(text *t, const char *s, size_t n, kvref_error *err)
     return KVREF_OK;
 }
 
-/* Steals value and appends it as JSON; NULL (a text that is not UTF-8) is an error. */
-static kvref_status append_json(text *t, json_t *value, const char *path, kvref_error *err)
+/* Appends a JSON string; a text that is not UTF-8 is an error. */
+static kvref_status append_string(text *t, const char *s, const char *path, kvref_error *err)
 {
-    char *s = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    json_decref(value);
-    if (!s)
-        return kvref_fail(
-            err, KVREF_E_ARG, "%s: a name or metadata value is not valid UTF-8", path);
-    kvref_status status = append(t, s, strlen(s), err);
-    free(s);
-    return status;
+    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)s;
+    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(s), n;
+    KVREF_TRY(append(t, "\"", 1, err));
+    for (; left > 0; p += n, left -= n) {
+        utf8proc_int32_t c;
+        char code[8];
+        n = utf8proc_iterate(p, left, &c);
+        if (n <= 0)
+            return kvref_fail(
+                err, KVREF_E_ARG, "%s: a name or metadata value is not valid UTF-8", path);
+        if (c < 0x20 || c == '"' || c == '\\') {
+            snprintf(code, sizeof code, "\\u%04x", (unsigned)c);
+            KVREF_TRY(append(t, code, 6, err));
+        } else {
+            KVREF_TRY(append(t, (const char *)p, (size_t)n, err));
+        }
+    }
+    return append(t, "\"", 1, err);
 }
 
-static kvref_status
-append_pair(text *t, const char *key, json_t *value, const char *path, kvref_error *err)
+static kvref_status append_key(text *t, const char *key, const char *path, kvref_error *err)
 {
-    kvref_status s = KVREF_OK;
-    if (t->data[t->n - 1] != '{') s = append(t, ",", 1, err);
-    if (s == KVREF_OK) s = append_json(t, json_string(key), path, err);
-    if (s == KVREF_OK) s = append(t, ":", 1, err);
-    if (s != KVREF_OK) {
-        json_decref(value);
-        return s;
-    }
-    return append_json(t, value, path, err);
+    if (t->data[t->n - 1] != '{') KVREF_TRY(append(t, ",", 1, err));
+    KVREF_TRY(append_string(t, key, path, err));
+    return append(t, ":", 1, err);
 }
 
 static kvref_status
 append_meta(text *t, const char *const *meta, int n_meta, const char *path, kvref_error *err)
 {
     if (n_meta == 0) return KVREF_OK;
-    json_t *map = json_object();
+    KVREF_TRY(append_key(t, "__metadata__", path, err));
+    KVREF_TRY(append(t, "{", 1, err));
     for (int i = 0; i < n_meta; i++) {
-        if (json_object_set_new(map, meta[2 * i], json_string(meta[2 * i + 1])) != 0) {
-            json_decref(map);
-            map = NULL;
-            break;
-        }
+        KVREF_TRY(append_key(t, meta[2 * i], path, err));
+        KVREF_TRY(append_string(t, meta[2 * i + 1], path, err));
     }
-    return append_pair(t, "__metadata__", map, path, err);
+    return append(t, "}", 1, err);
 }
 
 /* Appends one tensor that begins at *at of the data area, and moves *at behind it. */
@@ -76,6 +79,7 @@ static kvref_status append_tensor(
     text *t, uint64_t *at, const kvref_tensor *tensor, const char *path, kvref_error *err)
 {
     size_t n_byte = 0, end = 0, n_name = strlen(tensor->name);
+    char entry[128];
     if (n_name < 1 || n_name > KVREF_MAX_NAME || strcmp(tensor->name, "__metadata__") == 0)
         return kvref_fail(err,
                           KVREF_E_ARG,
@@ -88,19 +92,17 @@ static kvref_status append_tensor(
         !kvref_add_size((size_t)*at, n_byte, &end) || end > INT64_MAX)
         return kvref_fail(
             err, KVREF_E_ARG, "%s: tensor %s: shape is too large", path, tensor->name);
-    json_t *shape = json_array();
-    for (int i = 0; i < tensor->n_dim; i++)
-        json_array_append_new(shape, json_integer(tensor->dim[i]));
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}",
-                              "dtype",
-                              kvref_dtype_name(tensor->dtype),
-                              "shape",
-                              shape,
-                              "data_offsets",
-                              (json_int_t)*at,
-                              (json_int_t)end);
+    KVREF_TRY(append_key(t, tensor->name, path, err));
+    int n = snprintf(
+        entry, sizeof entry, "{\"dtype\":\"%s\",\"shape\":[", kvref_dtype_name(tensor->dtype));
+    KVREF_TRY(append(t, entry, (size_t)n, err));
+    for (int i = 0; i < tensor->n_dim; i++) {
+        n = snprintf(entry, sizeof entry, "%s%" PRId64, i ? "," : "", tensor->dim[i]);
+        KVREF_TRY(append(t, entry, (size_t)n, err));
+    }
+    n = snprintf(entry, sizeof entry, "],\"data_offsets\":[%" PRIu64 ",%zu]}", *at, end);
     *at = end;
-    return append_pair(t, tensor->name, entry, path, err);
+    return append(t, entry, (size_t)n, err);
 }
 
 static int by_text(const void *a, const void *b)

@@ -274,3 +274,10 @@ check_PROGRAMS += %D%/test_taps
 %C%_test_taps_SOURCES = %D%/test_taps.c
 %C%_test_taps_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_taps_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_no_memory
+%C%_test_no_memory_SOURCES = %D%/test_no_memory.c %D%/checkpoint.h
+%C%_test_no_memory_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_no_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc \
+	-Wl,--wrap=realloc -Wl,--wrap=strdup -Wl,--wrap=strndup
+%C%_test_no_memory_LDADD = $(TEST_LIBS)

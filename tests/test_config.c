@@ -47,7 +47,7 @@ static json_t *load(const char *text)
     return v;
 }
 
-/* Parses the base config with `key` (t.x and a.x: inside the two sections) set to `value`, or
+/* The base config with `key` (t.x and a.x: inside the two sections) set to `value`, or
  * removed where value is NULL. */
 static kvref_status parse(kvref_config *c, bool nested, const char *key, const char *value)
 {
@@ -223,73 +223,77 @@ static const struct {
     kvref_status status;
     const char *contains;
 } bad[] = {
-    {true,  "model_type",            NULL,                  KVREF_E_MISSING,     "conf: model_type"                                },
-    {true,  "model_type",            "3",                   KVREF_E_FORMAT,      "found 3"                                         },
-    {true,  "model_type",            "'naive'",             KVREF_E_UNSUPPORTED, "found \"naive\""                                 },
-    {true,  "model_type",            "'llama'",             KVREF_E_UNSUPPORTED, "found \"llama\""                                 },
-    {true,  "model_type",            "'dual_ar\\u0007'",    KVREF_E_UNSUPPORTED, "dual_ar?"                                        },
-    {true,  "text_config",           NULL,                  KVREF_E_MISSING,     "conf: text_config: expected an object"           },
-    {true,  "text_config",           "null",                KVREF_E_FORMAT,      "found null"                                      },
-    {true,  "audio_decoder_config",  NULL,                  KVREF_E_MISSING,     "audio_decoder_config"                            },
-    {true,  "audio_decoder_config",  "[]",                  KVREF_E_FORMAT,      "found an array"                                  },
-    {true,  "t.vocab_size",          NULL,                  KVREF_E_MISSING,     "text_config.vocab_size: expected a number"       },
-    {true,  "t.vocab_size",          "null",                KVREF_E_FORMAT,      "text_config.vocab_size: expected a value"        },
-    {true,  "t.n_layer",             NULL,                  KVREF_E_MISSING,     "text_config.n_layer"                             },
-    {true,  "t.n_head",              "null",                KVREF_E_FORMAT,      "text_config.n_head"                              },
-    {true,  "t.dim",                 NULL,                  KVREF_E_MISSING,     "text_config.dim"                                 },
-    {true,  "a.vocab_size",          NULL,                  KVREF_E_MISSING,     "audio_decoder_config.vocab_size"                 },
-    {true,  "a.num_codebooks",       "null",                KVREF_E_FORMAT,      "audio_decoder_config.num_codebooks"              },
-    {true,  "a.n_layer",             NULL,                  KVREF_E_MISSING,     "audio_decoder_config.n_layer"                    },
-    {false, "n_layer",               "null",                KVREF_E_FORMAT,      "conf: n_layer: expected a value, found null"     },
-    {false, "rope_base",             "null",                KVREF_E_FORMAT,      "rope_base"                                       },
-    {false, "tie_word_embeddings",   "null",                KVREF_E_FORMAT,      "tie_word_embeddings"                             },
-    {false, "n_fast_layer",          "null",                KVREF_E_FORMAT,      "n_fast_layer"                                    },
-    {false, "n_layer",               "0",                   KVREF_E_FORMAT,      "expected an integer 1..1024, found 0"            },
-    {false, "n_layer",               "-1",                  KVREF_E_FORMAT,      "found -1"                                        },
-    {false, "n_layer",               "1025",                KVREF_E_FORMAT,      "1..1024"                                         },
-    {false, "n_layer",               "2.5",                 KVREF_E_FORMAT,      "found 2.5"                                       },
-    {false, "n_layer",               "'2'",                 KVREF_E_FORMAT,      "found \"2\""                                     },
-    {false, "n_layer",               "true",                KVREF_E_FORMAT,      "found true"                                      },
-    {false, "n_layer",               "1e300",               KVREF_E_FORMAT,      "found 1"                                         },
-    {false, "n_layer",               "9223372036854775807", KVREF_E_FORMAT,      "found 9223372036854775807"                       },
+    {true, "model_type", NULL, KVREF_E_MISSING, "conf: model_type"},
+    {true, "model_type", "3", KVREF_E_FORMAT, "found 3"},
+    {true, "model_type", "'naive'", KVREF_E_UNSUPPORTED, "found \"naive\""},
+    {true, "model_type", "'llama'", KVREF_E_UNSUPPORTED, "found \"llama\""},
+    {true, "model_type", "'dual_ar\\u0007'", KVREF_E_UNSUPPORTED, "dual_ar?"},
+    {true, "text_config", NULL, KVREF_E_MISSING, "conf: text_config: expected an object"},
+    {true, "text_config", "null", KVREF_E_FORMAT, "found null"},
+    {true, "audio_decoder_config", NULL, KVREF_E_MISSING, "audio_decoder_config"},
+    {true, "audio_decoder_config", "[]", KVREF_E_FORMAT, "found an array"},
+    {true, "t.vocab_size", NULL, KVREF_E_MISSING, "text_config.vocab_size: expected a number"},
+    {true, "t.vocab_size", "null", KVREF_E_FORMAT, "text_config.vocab_size: expected a value"},
+    {true, "t.n_layer", NULL, KVREF_E_MISSING, "text_config.n_layer"},
+    {true, "t.n_head", "null", KVREF_E_FORMAT, "text_config.n_head"},
+    {true, "t.dim", NULL, KVREF_E_MISSING, "text_config.dim"},
+    {true, "a.vocab_size", NULL, KVREF_E_MISSING, "audio_decoder_config.vocab_size"},
+    {true, "a.num_codebooks", "null", KVREF_E_FORMAT, "audio_decoder_config.num_codebooks"},
+    {true, "a.n_layer", NULL, KVREF_E_MISSING, "audio_decoder_config.n_layer"},
+    {false, "n_layer", "null", KVREF_E_FORMAT, "conf: n_layer: expected a value, found null"},
+    {false, "rope_base", "null", KVREF_E_FORMAT, "rope_base"},
+    {false, "tie_word_embeddings", "null", KVREF_E_FORMAT, "tie_word_embeddings"},
+    {false, "n_fast_layer", "null", KVREF_E_FORMAT, "n_fast_layer"},
+    {false, "n_layer", "0", KVREF_E_FORMAT, "expected an integer 1..1024, found 0"},
+    {false, "n_layer", "-1", KVREF_E_FORMAT, "found -1"},
+    {false, "n_layer", "1025", KVREF_E_FORMAT, "1..1024"},
+    {false, "n_layer", "2.5", KVREF_E_FORMAT, "found 2.5"},
+    {false, "n_layer", "'2'", KVREF_E_FORMAT, "found \"2\""},
+    {false, "n_layer", "true", KVREF_E_FORMAT, "found true"},
+    {false, "n_layer", "1e300", KVREF_E_FORMAT, "found 1"},
+    {false, "n_layer", "9223372036854775807", KVREF_E_FORMAT, "found 9223372036854775807"},
     {false,
-     "vocab_size",                   "16777217",
-     KVREF_E_FORMAT,                                                             "vocab_size: expected an integer 1..16777216"     },
-    {false, "max_seq_len",           "16777217",            KVREF_E_FORMAT,      "max_seq_len"                                     },
-    {false, "max_seq_len",           "0",                   KVREF_E_FORMAT,      "max_seq_len"                                     },
-    {false, "dim",                   "1048577",             KVREF_E_FORMAT,      "dim: expected an integer 1..1048576"             },
-    {false, "intermediate_size",     "1048577",             KVREF_E_FORMAT,      "intermediate_size"                               },
-    {false, "intermediate_size",     "0",                   KVREF_E_FORMAT,      "intermediate_size"                               },
-    {false, "codebook_size",         "0",                   KVREF_E_FORMAT,      "codebook_size"                                   },
-    {false, "num_codebooks",         "1025",                KVREF_E_FORMAT,      "num_codebooks"                                   },
-    {false, "n_head",                "5",                   KVREF_E_FORMAT,      "slow transformer: 5 heads, expected a multiple"  },
-    {false, "n_local_heads",         "3",                   KVREF_E_FORMAT,      "4 heads, expected a multiple of its 3"           },
-    {false, "n_local_heads",         "8",                   KVREF_E_FORMAT,      "4 heads, expected a multiple of its 8"           },
-    {false, "n_local_heads",         "0",                   KVREF_E_FORMAT,      "multiple of its 0"                               },
-    {false, "n_local_heads",         "-2",                  KVREF_E_FORMAT,      "found -2"                                        },
-    {false, "dim",                   "26",                  KVREF_E_FORMAT,      "slow transformer: width 26"                      },
-    {false, "fast_dim",              "17",                  KVREF_E_FORMAT,      "fast transformer: width 17"                      },
-    {false, "fast_n_head",           "3",                   KVREF_E_FORMAT,      "fast transformer: width 16"                      },
-    {false, "fast_dim",              "-1",                  KVREF_E_FORMAT,      "fast_dim"                                        },
+     "vocab_size",
+     "16777217",
+     KVREF_E_FORMAT,
+     "vocab_size: expected an integer 1..16777216"},
+    {false, "max_seq_len", "16777217", KVREF_E_FORMAT, "max_seq_len"},
+    {false, "max_seq_len", "0", KVREF_E_FORMAT, "max_seq_len"},
+    {false, "dim", "1048577", KVREF_E_FORMAT, "dim: expected an integer 1..1048576"},
+    {false, "intermediate_size", "1048577", KVREF_E_FORMAT, "intermediate_size"},
+    {false, "intermediate_size", "0", KVREF_E_FORMAT, "intermediate_size"},
+    {false, "codebook_size", "0", KVREF_E_FORMAT, "codebook_size"},
+    {false, "num_codebooks", "1025", KVREF_E_FORMAT, "num_codebooks"},
+    {false, "n_head", "5", KVREF_E_FORMAT, "slow transformer: 5 heads, expected a multiple"},
+    {false, "n_local_heads", "3", KVREF_E_FORMAT, "4 heads, expected a multiple of its 3"},
+    {false, "n_local_heads", "8", KVREF_E_FORMAT, "4 heads, expected a multiple of its 8"},
+    {false, "n_local_heads", "0", KVREF_E_FORMAT, "multiple of its 0"},
+    {false, "n_local_heads", "-2", KVREF_E_FORMAT, "found -2"},
+    {false, "dim", "26", KVREF_E_FORMAT, "slow transformer: width 26"},
+    {false, "fast_dim", "17", KVREF_E_FORMAT, "fast transformer: width 17"},
+    {false, "fast_n_head", "3", KVREF_E_FORMAT, "fast transformer: width 16"},
+    {false, "fast_dim", "-1", KVREF_E_FORMAT, "fast_dim"},
     {false,
-     "head_dim",                     "7",
-     KVREF_E_FORMAT,                                                             "slow transformer: head width 7, expected an even"},
-    {false, "fast_head_dim",         "5",                   KVREF_E_FORMAT,      "fast transformer: head width 5"                  },
-    {false, "head_dim",              "1048576",             KVREF_E_FORMAT,      "4 heads of 1048576"                              },
-    {false, "rope_base",             "0",                   KVREF_E_FORMAT,      "rope_base: expected a finite number above 0"     },
-    {false, "rope_base",             "-1.5",                KVREF_E_FORMAT,      "found -1.5"                                      },
-    {false, "rope_base",             "1e39",                KVREF_E_FORMAT,      "rope_base"                                       },
-    {false, "norm_eps",              "1e-60",               KVREF_E_FORMAT,      "norm_eps"                                        },
-    {false, "norm_eps",              "'x'",                 KVREF_E_FORMAT,      "norm_eps"                                        },
-    {false, "attention_qk_norm",     "1",                   KVREF_E_FORMAT,      "expected true or false, found 1"                 },
-    {true,  "a.attention_o_bias",    "'no'",                KVREF_E_FORMAT,      "found \"no\""                                    },
-    {true,  "t.use_moe",             "true",                KVREF_E_UNSUPPORTED, "text_config.use_moe: expected false"             },
-    {true,  "use_moe",               "true",                KVREF_E_UNSUPPORTED, "use_moe"                                         },
-    {true,  "a.use_moe",             "1",                   KVREF_E_UNSUPPORTED, "audio_decoder_config.use_moe"                    },
-    {false, "is_reward_model",       "true",                KVREF_E_UNSUPPORTED, "is_reward_model"                                 },
-    {false, "semantic_begin_id",     "-1",                  KVREF_E_FORMAT,      "semantic_begin_id"                               },
-    {true,  "semantic_end_token_id", "99999999",            KVREF_E_FORMAT,      "semantic_end_token_id"                           },
-    {true,  "eos_token_id",          "-3",                  KVREF_E_FORMAT,      "eos_token_id"                                    },
+     "head_dim",
+     "7",
+     KVREF_E_FORMAT,
+     "slow transformer: head width 7, expected an even"},
+    {false, "fast_head_dim", "5", KVREF_E_FORMAT, "fast transformer: head width 5"},
+    {false, "head_dim", "1048576", KVREF_E_FORMAT, "4 heads of 1048576"},
+    {false, "rope_base", "0", KVREF_E_FORMAT, "rope_base: expected a finite number above 0"},
+    {false, "rope_base", "-1.5", KVREF_E_FORMAT, "found -1.5"},
+    {false, "rope_base", "1e39", KVREF_E_FORMAT, "rope_base"},
+    {false, "norm_eps", "1e-60", KVREF_E_FORMAT, "norm_eps"},
+    {false, "norm_eps", "'x'", KVREF_E_FORMAT, "norm_eps"},
+    {false, "attention_qk_norm", "1", KVREF_E_FORMAT, "expected true or false, found 1"},
+    {true, "a.attention_o_bias", "'no'", KVREF_E_FORMAT, "found \"no\""},
+    {true, "t.use_moe", "true", KVREF_E_UNSUPPORTED, "text_config.use_moe: expected false"},
+    {true, "use_moe", "true", KVREF_E_UNSUPPORTED, "use_moe"},
+    {true, "a.use_moe", "1", KVREF_E_UNSUPPORTED, "audio_decoder_config.use_moe"},
+    {false, "is_reward_model", "true", KVREF_E_UNSUPPORTED, "is_reward_model"},
+    {false, "semantic_begin_id", "-1", KVREF_E_FORMAT, "semantic_begin_id"},
+    {true, "semantic_end_token_id", "99999999", KVREF_E_FORMAT, "semantic_end_token_id"},
+    {true, "eos_token_id", "-3", KVREF_E_FORMAT, "eos_token_id"},
 };
 
 START_TEST(every_bad_value_is_named)
@@ -322,16 +326,16 @@ END_TEST
 static const struct {
     const char *text, *contains;
 } bad_json[] = {
-    {"",                                                 "JSON"              },
-    {"[]",                                               "expected an object"},
-    {"3",                                                "JSON"              },
-    {"{\"model_type\":\"dual_ar\"",                      "JSON line 1"       },
-    {"{\"model_type\":\"dual_ar\"}x",                    "JSON"              },
-    {"{\"dim\":1,\"dim\":1}",                            "duplicate"         },
-    {"{\"model_type\":\"dual_ar\",\"rope_base\":NaN}",   "JSON"              },
-    {"{\"model_type\":\"dual_ar\",\"rope_base\":1e999}", "overflow"          },
-    {"{\"model_type\":\"dual_ar\xff\"}",                 "decode"            },
-    {"{\"a\\u0000b\":1}",                                "JSON"              },
+    {"", "JSON"},
+    {"[]", "expected an object"},
+    {"3", "JSON"},
+    {"{\"model_type\":\"dual_ar\"", "JSON line 1"},
+    {"{\"model_type\":\"dual_ar\"}x", "JSON"},
+    {"{\"dim\":1,\"dim\":1}", "duplicate"},
+    {"{\"model_type\":\"dual_ar\",\"rope_base\":NaN}", "JSON"},
+    {"{\"model_type\":\"dual_ar\",\"rope_base\":1e999}", "overflow"},
+    {"{\"model_type\":\"dual_ar\xff\"}", "decode"},
+    {"{\"a\\u0000b\":1}", "JSON"},
 };
 
 START_TEST(text_that_is_not_strict_json_is_refused)
@@ -360,20 +364,6 @@ START_TEST(long_or_deep_text_is_refused)
 }
 END_TEST
 
-START_TEST(a_folder_or_a_file_may_be_given)
-{
-    kvref_config c;
-    const char *dir = support_temp_dir(), *path = support_path(dir, "config.json");
-    must_fail(kvref_config_read(&c, dir, &err), KVREF_E_MISSING, err, "config.json");
-    support_write(path, "{\"model_type\":\"dual_ar\"}", 24);
-    must(kvref_config_read(&c, dir, &err), err);
-    must(kvref_config_read(&c, path, &err), err);
-    support_write(path, "{", 1);
-    must_fail(kvref_config_read(&c, dir, &err), KVREF_E_FORMAT, err, path);
-    must_fail(kvref_config_read(&c, "/dev/null", &err), KVREF_E_IO, err, "device");
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("config");
@@ -397,7 +387,6 @@ int main(void)
                         0,
                         (int)(sizeof bad_json / sizeof bad_json[0]));
     tcase_add_test(tc, long_or_deep_text_is_refused);
-    tcase_add_test(tc, a_folder_or_a_file_may_be_given);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -11,8 +11,8 @@ static int n_heard;
 static void hear(void *user, const char *text)
 {
     (void)user;
-    strncat(heard, text, sizeof heard - strlen(heard) - 2);
-    strcat(heard, "\n");
+    size_t n = strlen(heard);
+    snprintf(heard + n, sizeof heard - n, "%s\n", text);
     n_heard++;
 }
 
@@ -171,7 +171,7 @@ START_TEST(each_tensor_missing_or_of_another_shape_or_dtype_is_named)
     kvref_model *m;
     char name[128], want[768];
     kvref_tensor was = c->tensor[_i];
-    strcpy(name, c->name[_i]);
+    memcpy(name, c->name[_i], sizeof name);
     snprintf(want, sizeof want, "model.safetensors: tensor %s: shape [", name);
     for (int d = 0; d < was.n_dim; d++) {
         c->tensor[_i].dim[d]++;
@@ -254,9 +254,9 @@ START_TEST(nested_names_are_mapped_and_the_head_with_them)
     kvref_model *m;
     for (int i = 0; i < c->n; i++) {
         char name[128];
-        strcpy(name, c->name[i]);
+        memcpy(name, c->name[i], sizeof name);
         if (strcmp(name, "output.weight") == 0)
-            strcpy(c->name[i], "text_model.lm_head.weight");
+            snprintf(c->name[i], 128, "text_model.lm_head.weight");
         else if (strncmp(name, "fast_", 5) == 0)
             snprintf(c->name[i], 128, "audio_decoder.%.100s", name + 5);
         else if (strncmp(name, "codebook", 8) == 0)
@@ -287,10 +287,10 @@ START_TEST(one_nested_name_switches_the_mapping_on)
     checkpoint *c = checkpoint_new(plain_config);
     kvref_model *m;
     int i = checkpoint_find(c, "fast_norm.weight");
-    strcpy(c->name[i], "audio_decoder.norm.weight");
+    snprintf(c->name[i], 128, "audio_decoder.norm.weight");
     must(checkpoint_open(c, &m, NULL, &err), err);
     kvref_model_close(&m);
-    strcpy(c->name[i], "audio_decoders.norm.weight");
+    snprintf(c->name[i], 128, "audio_decoders.norm.weight");
     must_fail(checkpoint_open(c, &m, NULL, &err), KVREF_E_MISSING, err, "fast_norm.weight");
 }
 END_TEST

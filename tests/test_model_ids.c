@@ -155,6 +155,20 @@ START_TEST(without_a_tokenizer_the_ids_of_the_config_must_agree)
 }
 END_TEST
 
+START_TEST(a_folder_or_a_file_may_be_given)
+{
+    kvref_config c;
+    const char *dir = support_temp_dir(), *path = support_path(dir, "config.json");
+    must_fail(kvref_config_read(&c, dir, &err), KVREF_E_MISSING, err, "config.json");
+    support_write(path, "{\"model_type\":\"dual_ar\"}", 24);
+    must(kvref_config_read(&c, dir, &err), err);
+    must(kvref_config_read(&c, path, &err), err);
+    support_write(path, "{", 1);
+    must_fail(kvref_config_read(&c, dir, &err), KVREF_E_FORMAT, err, path);
+    must_fail(kvref_config_read(&c, "/dev/null", &err), KVREF_E_IO, err, "device");
+}
+END_TEST
+
 START_TEST(candidates_ascend_without_repetition)
 {
     kvref_config c = {.semantic_begin = 5, .semantic_end = 8, .im_end = 3};
@@ -228,7 +242,7 @@ START_TEST(the_table_agrees_with_the_tensors_of_upstream)
 END_TEST
 
 /* The internal names of a .pth with these keys, joined by spaces; dropped ones not. */
-static void pth_names(char *out, const char *const *key, int n)
+static void pth_names(char out[256], const char *const *key, int n)
 {
     kvref_file *f;
     kvref_names names;
@@ -241,8 +255,9 @@ static void pth_names(char *out, const char *const *key, int n)
     must(kvref_file_finish(f, &err), err);
     f->is_pth = true;
     must(kvref_names_map(&names, f, &err), err);
-    *out = 0;
-    for (size_t i = 0; i < names.n_kept; i++) strcat(strcat(out, names.named[i].name), " ");
+    out[0] = 0;
+    for (size_t i = 0, at = 0; i < names.n_kept; i++)
+        at += (size_t)snprintf(out + at, 256 - at, "%s ", names.named[i].name);
     ck_assert_uint_eq(names.n, (size_t)n);
     kvref_names_clear(&names);
     kvref_file_close(&f);
@@ -271,6 +286,7 @@ int main(void)
     tcase_add_test(tc, semantic_tokens_out_of_order_are_refused);
     tcase_add_test(tc, a_tokenizer_without_the_needed_tokens_is_refused);
     tcase_add_test(tc, without_a_tokenizer_the_ids_of_the_config_must_agree);
+    tcase_add_test(tc, a_folder_or_a_file_may_be_given);
     tcase_add_test(tc, candidates_ascend_without_repetition);
     tcase_add_test(tc, the_table_of_s2_pro_has_358_tensors_of_4561852416_parameters);
     tcase_add_loop_test(tc, the_table_agrees_with_the_tensors_of_upstream, 0, 4);

@@ -239,18 +239,20 @@ END_TEST
 
 START_TEST(metadata_is_bounded)
 {
-    char *text = malloc(3 << 20), *at = text + sprintf(text, "{\"__metadata__\":{\"x\":\"\"");
-    for (int i = 0; i < 1024; i++) at += sprintf(at, ",\"%d\":\"\"", i);
-    strcpy(at, "}}");
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    fputs("{\"__metadata__\":{\"x\":\"\"", f);
+    for (int i = 0; i < 1024; i++) fprintf(f, ",\"%d\":\"\"", i);
+    fputs("}}", f);
+    fclose(f);
     refuse(put("meta", text, 0), "more than 1024 entries");
-    strcpy(at, "");
-    for (int i = 0; i < 20; i++) {
-        at += sprintf(at, ",\"k%d\":\"", i);
-        memset(at, 'v', 60000);
-        strcpy(at + 60000, "\"");
-        at += 60001;
-    }
-    strcpy(at, "}}");
+    free(text);
+    f = open_memstream(&text, &n);
+    fputs("{\"__metadata__\":{\"x\":\"\"", f);
+    for (int i = 0; i < 20; i++) fprintf(f, ",\"k%d\":\"%060000d\"", i, 0);
+    fputs("}}", f);
+    fclose(f);
     refuse(put("meta", text, 0), "expected at most 1048576");
     free(text);
 }

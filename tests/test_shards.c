@@ -209,8 +209,8 @@ static char heard[4096];
 static void hear(void *user, const char *text)
 {
     (void)user;
-    strncat(heard, text, sizeof heard - strlen(heard) - 2);
-    strcat(heard, "\n");
+    size_t n = strlen(heard);
+    snprintf(heard + n, sizeof heard - n, "%s\n", text);
 }
 
 static const kvref_log log_all = {hear, NULL};
