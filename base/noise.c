@@ -29,24 +29,26 @@ static float unit(uint32_t bits24)
     return (float)bits24 * 0x1p-24f;
 }
 
-static kvref_status noise_new(kvref_noise **out, noise_kind kind, kvref_error *err)
+static kvref_noise *noise_new(noise_kind kind, kvref_error *err)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out) return kvref_fail(err, KVREF_E_MEMORY, "noise: out of memory");
-    (*out)->kind = kind;
-    return KVREF_OK;
+    kvref_noise *noise = calloc(1, sizeof *noise);
+    if (noise)
+        noise->kind = kind;
+    else
+        kvref_fail(err, KVREF_E_MEMORY, "noise: out of memory");
+    return noise;
 }
 
 kvref_status kvref_noise_mt19937(kvref_noise **out, uint64_t seed, kvref_error *err)
 {
-    KVREF_TRY(noise_new(out, NOISE_MT19937, err));
+    if (!(*out = noise_new(NOISE_MT19937, err))) return KVREF_E_MEMORY;
     kvref_mt19937_seed(&(*out)->mt, (uint32_t)seed);
     return KVREF_OK;
 }
 
 kvref_status kvref_noise_counter(kvref_noise **out, uint64_t seed, kvref_error *err)
 {
-    KVREF_TRY(noise_new(out, NOISE_COUNTER, err));
+    if (!(*out = noise_new(NOISE_COUNTER, err))) return KVREF_E_MEMORY;
     (*out)->key[0] = (uint32_t)seed;
     (*out)->key[1] = (uint32_t)(seed >> 32);
     return KVREF_OK;
@@ -111,7 +113,7 @@ kvref_status kvref_noise_file(kvref_noise **out,
                           n_main,
                           n_code,
                           n_codebook);
-    KVREF_TRY(noise_new(out, NOISE_FILE, err));
+    if (!(*out = noise_new(NOISE_FILE, err))) return KVREF_E_MEMORY;
     noise_table *t = &(*out)->table;
     t->n_main = n_main;
     t->n_code = n_code;

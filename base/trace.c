@@ -56,32 +56,31 @@ static size_t place(const kvref_trace *t, const char *name)
     return low;
 }
 
-/* The item of that name, made from `like` when it is new. */
-static kvref_status
-find(kvref_trace *t, kvref_trace_item **out, const kvref_trace_item *like, kvref_error *err)
+/* The item of that name, made from `like` when it is new; NULL when out of memory. */
+static kvref_trace_item *find(kvref_trace *t, const kvref_trace_item *like, kvref_error *err)
 {
     size_t at = place(t, like->name);
-    if (at < t->n_item && strcmp(t->item[at].name, like->name) == 0) {
-        *out = &t->item[at];
-        return KVREF_OK;
-    }
-    KVREF_TRY(kvref_grow((void **)&t->item, &t->cap_item, t->n_item + 1, sizeof *t->item, err));
+    if (at < t->n_item && strcmp(t->item[at].name, like->name) == 0) return &t->item[at];
+    if (kvref_grow((void **)&t->item, &t->cap_item, t->n_item + 1, sizeof *t->item, err))
+        return NULL;
     char *name = strdup(like->name);
-    if (!name) return kvref_fail(err, KVREF_E_MEMORY, "trace: out of memory");
+    if (!name) {
+        kvref_fail(err, KVREF_E_MEMORY, "trace: out of memory");
+        return NULL;
+    }
     memmove(&t->item[at + 1], &t->item[at], (t->n_item - at) * sizeof *t->item);
     t->n_item++;
-    *out = &t->item[at];
-    **out = *like;
-    (*out)->name = name;
-    return KVREF_OK;
+    t->item[at] = *like;
+    t->item[at].name = name;
+    return &t->item[at];
 }
 
 /* Appends n_row rows at x; `like` tells name, dtype, head, width and the first row's number. */
 static kvref_status
 append(kvref_trace *t, const kvref_trace_item *like, const void *x, int n_row, kvref_error *err)
 {
-    kvref_trace_item *item = NULL;
-    KVREF_TRY(find(t, &item, like, err));
+    kvref_trace_item *item = find(t, like, err);
+    if (!item) return KVREF_E_MEMORY;
     if (item->dtype != like->dtype || item->width != like->width || item->head != like->head)
         return kvref_fail(err,
                           KVREF_E_SHAPE,
@@ -227,23 +226,22 @@ kvref_trace_meta(kvref_trace *trace, const char *key, const char *value, kvref_e
 {
     if (strcmp(key, "format") == 0)
         return kvref_fail(err, KVREF_E_ARG, "trace: metadata key \"format\" is fixed");
+    char *pair[2] = {strdup(key), strdup(value)};
+    kvref_status status = kvref_grow(
+        (void **)&trace->meta, &trace->cap_meta, 2 * trace->n_meta + 2, sizeof(char *), err);
+    if (!pair[0] || !pair[1] || status != KVREF_OK) {
+        free(pair[0]);
+        free(pair[1]);
+        return kvref_fail(err, KVREF_E_MEMORY, "trace: out of memory");
+    }
     size_t i = 0;
     while (i < trace->n_meta && strcmp(trace->meta[2 * i], key) != 0) i++;
-    char *copy = strdup(value), *copy_key = i < trace->n_meta ? NULL : strdup(key);
-    kvref_status status =
-        kvref_grow((void **)&trace->meta, &trace->cap_meta, 2 * i + 2, sizeof(char *), err);
-    if (status != KVREF_OK || !copy || (i == trace->n_meta && !copy_key)) {
-        free(copy);
-        free(copy_key);
-        return status != KVREF_OK ? status
-                                  : kvref_fail(err, KVREF_E_MEMORY, "trace: out of memory");
-    }
     if (i == trace->n_meta) {
-        trace->meta[2 * i] = copy_key;
         trace->n_meta++;
     } else {
+        free(trace->meta[2 * i]);
         free(trace->meta[2 * i + 1]);
     }
-    trace->meta[2 * i + 1] = copy;
+    memcpy(&trace->meta[2 * i], pair, sizeof pair);
     return KVREF_OK;
 }

@@ -60,7 +60,7 @@ static int capacity(const kvref_decoder *d)
 
 static kvref_kv_count kv_count(const kvref_decoder *d, int layer)
 {
-    uint64_t rows = (uint64_t)(FAKE_G * d->length);
+    uint64_t rows = (uint64_t)d->length * FAKE_G;
     return (kvref_kv_count){
         .k_rows = rows, .v_rows = rows, .bytes = rows * 8 + (uint64_t)layer};
 }
@@ -133,7 +133,7 @@ kvref_status fake_generate(uint64_t seed)
 
 int32_t fake_token(int f)
 {
-    return fake.made.frames.value[f * FAKE_ROW];
+    return fake.made.frames.value[(size_t)f * FAKE_ROW];
 }
 
 void fake_expect(int n_frame, int n_code, kvref_stop stop)

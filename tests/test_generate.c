@@ -123,7 +123,7 @@ START_TEST(an_end_in_the_first_decode_call_leaves_one_frame)
         must(fake_generate(1), fake.err);
         fake_expect(2, 1, KVREF_STOP_END);
         ck_assert_int_eq(fake_token(1), FAKE_END);
-        ck_assert_int_eq(fake.decoder.n_fast, 2 * (FAKE_N - 1));
+        ck_assert_int_eq(fake.decoder.n_fast, 2 * FAKE_N - 2);
     }
 }
 END_TEST
@@ -188,10 +188,10 @@ START_TEST(every_frame_but_the_last_is_fed_at_the_next_position)
     ck_assert_mem_eq(fake.decoder.fed[0], fake.prompt_value, sizeof fake.decoder.fed[0] * 5);
     for (int f = 0; f < 8; f++)
         ck_assert_mem_eq(fake.decoder.fed[5 + f],
-                         fake.made.frames.value + f * FAKE_ROW,
+                         fake.made.frames.value + (size_t)f * FAKE_ROW,
                          sizeof fake.decoder.fed[0]);
     for (int f = 0; f < 9; f++) {
-        const int32_t *frame = fake.made.frames.value + f * FAKE_ROW;
+        const int32_t *frame = fake.made.frames.value + (size_t)f * FAKE_ROW;
         ck_assert_int_eq(frame[1], frame[0] - FAKE_BEGIN);
         for (int b = 1; b < FAKE_N; b++)
             ck_assert_int_eq(fake.decoder.fast_code[f * (FAKE_N - 1) + b - 1], frame[b]);

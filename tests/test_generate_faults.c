@@ -94,9 +94,10 @@ END_TEST
 
 START_TEST(forced_frames_are_fed_without_a_draw)
 {
+    enum { THIRD = 2 * FAKE_ROW };
     int32_t value[4 * FAKE_ROW];
     for (int i = 0; i < 4 * FAKE_ROW; i++) value[i] = (i * 7 + 3) % FAKE_K;
-    value[2 * FAKE_ROW] = FAKE_END; /* an end does not stop them */
+    value[THIRD] = FAKE_END; /* an end does not stop them */
     const kvref_frames forced = {.n_row = FAKE_ROW, .n_frame = 4, .value = value};
     fake_begin();
     fake.opts.forced = &forced;
@@ -181,6 +182,11 @@ START_TEST(configs_without_candidates_are_refused)
 }
 END_TEST
 
+static int32_t *prompt_at(size_t column, size_t row)
+{
+    return &fake.prompt_value[column * FAKE_ROW + row];
+}
+
 START_TEST(columns_out_of_range_are_refused_by_place)
 {
     int32_t value[2 * FAKE_ROW] = {0};
@@ -191,11 +197,11 @@ START_TEST(columns_out_of_range_are_refused_by_place)
     refused("prompt: expected one or more columns");
     fake.prompt.n_row = FAKE_ROW + 1;
     refused("prompt: expected one or more columns of 4 values, found 5 of 5");
-    fake.prompt_value[3 * FAKE_ROW] = FAKE_V;
+    *prompt_at(3, 0) = FAKE_V;
     refused("prompt: column 3, row 0: expected 0..99, found 100");
-    fake.prompt_value[2 * FAKE_ROW + 3] = FAKE_K;
+    *prompt_at(2, 3) = FAKE_K;
     refused("prompt: column 2, row 3: expected 0..31, found 32");
-    fake.prompt_value[4 * FAKE_ROW + 1] = -1;
+    *prompt_at(4, 1) = -1;
     refused("prompt: column 4, row 1");
     value[FAKE_ROW + 2] = FAKE_K;
     fake.opts.forced = &forced;

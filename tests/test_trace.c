@@ -72,7 +72,7 @@ static void expect_floats(const kvref_tensor *t, int at, int n, float from)
 {
     for (int i = 0; i < n; i++) {
         float x;
-        memcpy(&x, (const char *)t->data + 4 * (at + i), 4);
+        memcpy(&x, (const float *)t->data + at + i, sizeof x);
         ck_assert(x == from + (float)i);
     }
 }
