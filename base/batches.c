@@ -31,19 +31,6 @@ const char *kvref_speaker_tag(size_t *n_tag, const char *text, size_t n_byte)
     return NULL;
 }
 
-kvref_status
-kvref_bytes_append(kvref_bytes *b, const char *data, size_t n_byte, kvref_error *err)
-{
-    void *p = b->data;
-    kvref_status status = kvref_grow(&p, &b->cap, b->n + n_byte + 1, 1, err);
-    b->data = p;
-    KVREF_TRY(status);
-    if (n_byte) memcpy(b->data + b->n, data, n_byte);
-    b->n += n_byte;
-    b->data[b->n] = 0;
-    return KVREF_OK;
-}
-
 /* White space as Python's str.strip knows it. */
 static bool is_space(int32_t c)
 {

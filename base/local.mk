@@ -12,6 +12,7 @@ noinst_HEADERS += \
 	%D%/pth.h \
 	%D%/pth_write.h \
 	%D%/prompt.h \
+	%D%/pull.h \
 	%D%/random.h \
 	%D%/synth.h \
 	%D%/tensors.h \
@@ -48,6 +49,7 @@ libkvref_a_SOURCES += \
 	%D%/pth.c \
 	%D%/pth_tensor.c \
 	%D%/pth_write.c \
+	%D%/pull.c \
 	%D%/random.c \
 	%D%/safetensors.c \
 	%D%/sample.c \
@@ -61,6 +63,7 @@ libkvref_a_SOURCES += \
 	%D%/synth_codec_write.c \
 	%D%/tensors.c \
 	%D%/tokenizer.c \
+	%D%/tokenizer_index.c \
 	%D%/tokenizer_load.c \
 	%D%/tokenizer_merges.c \
 	%D%/tokenizer_rules.c \

@@ -65,7 +65,7 @@ static kvref_status encode(const kvref_tokenizer *tok,
         }
         KVREF_TRY(stretch(tok, s, ids, text + from, at - from, err));
         KVREF_TRY(kvref_ids_append(ids, t->id, err));
-        at += strlen(t->name);
+        at += t->n_name;
         from = at;
     }
     return stretch(tok, s, ids, text + from, n_byte - from, err);
@@ -114,15 +114,10 @@ kvref_status kvref_tokenize(const kvref_tokenizer *tok,
     return status;
 }
 
-/* Added tokens are what callers ask for; the rest is searched from end to end. */
 int32_t kvref_tokenizer_id(const kvref_tokenizer *tok, const char *content)
 {
-    size_t n = strlen(content);
-    const kvref_token *t = n ? kvref_added_match(tok, content, n) : NULL;
-    if (t && strlen(t->name) == n) return t->id;
-    for (uint32_t i = 0; i < tok->n_token; i++)
-        if (!strcmp(tok->token[i].name, content)) return tok->token[i].id;
-    return -1;
+    uint32_t i = kvref_token_find(tok, content, strlen(content));
+    return i == KVREF_NO_TOKEN ? -1 : tok->token[i].id;
 }
 
 int32_t kvref_tokenizer_size(const kvref_tokenizer *tok)
@@ -132,7 +127,7 @@ int32_t kvref_tokenizer_size(const kvref_tokenizer *tok)
 
 uint32_t kvref_token_index(const kvref_tokenizer *tok, int32_t id)
 {
-    uint32_t low = 0, high = tok->n_token;
+    uint32_t low = 0, high = (uint32_t)tok->n_token;
     if (id >= 0 && (uint32_t)id < high && tok->token[id].id == id) return (uint32_t)id;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
@@ -168,6 +163,7 @@ void kvref_tokenizer_close(kvref_tokenizer **tok)
     free(t->text);
     free(t->token);
     free(t->added);
+    free(t->slot);
     free(t->merge);
     free(t->merge_start);
     free(t);

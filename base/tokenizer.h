@@ -5,6 +5,7 @@
 #define KVREF_BASE_TOKENIZER_H
 
 #include "base/base.h"
+#include "base/pull.h"
 #include "kvref/tokenizer.h"
 
 /* Longest text taken in one call; keeps every index below 2^32 with room for NFC growth. */
@@ -18,10 +19,15 @@
 typedef struct kvref_token {
     const char *name; /* as written in the file; of an added token the text itself */
     const char *byte; /* [n_byte] what it stands for                                */
-    uint32_t n_byte;
+    uint32_t n_name, n_byte;
     int32_t id;
     bool added;
 } kvref_token;
+
+/* Names by hash: open addressing, the next free slot after a taken one. */
+typedef struct kvref_slot {
+    uint32_t hash, index; /* KVREF_NO_TOKEN: free */
+} kvref_slot;
 
 /* left + right -> result; tokens by index, not by id. */
 typedef struct kvref_merge {
@@ -31,7 +37,9 @@ typedef struct kvref_merge {
 struct kvref_tokenizer {
     char *text;         /* all names and bytes                                  */
     kvref_token *token; /* [n_token], ascending id                              */
-    uint32_t n_token;
+    size_t n_token, cap_token;
+    kvref_slot *slot; /* [slot_mask + 1] */
+    uint32_t slot_mask;
     const kvref_token **added; /* [n_added], strcmp order of name */
     uint32_t n_added;
     uint32_t added_start[257]; /* added[start[b] .. start[b+1]-1] begin with byte b    */
@@ -62,18 +70,26 @@ typedef struct kvref_scratch {
 
 void kvref_scratch_clear(kvref_scratch *s);
 
-/* Refuses every setting that would change the encoding (spec 01 section 7); root is the
- * parsed file, name is for messages. */
+/* Refuses every setting that would change the encoding (spec 01 section 7). root is the file
+ * with null in place of vocab, merges and added_tokens; name is for messages. */
 struct json_t;
 kvref_status
 kvref_tokenizer_rules(const struct json_t *root, const char *name, kvref_error *err);
 
-/* Reads the merges array once the tokens are in order. vocab maps names to valid ids. */
-kvref_status kvref_tokenizer_merges(kvref_tokenizer *tok,
-                                    const struct json_t *vocab,
-                                    const struct json_t *merges,
-                                    const char *name,
-                                    kvref_error *err);
+/* The same for added token i. */
+kvref_status
+kvref_added_rules(const struct json_t *token, size_t i, const char *name, kvref_error *err);
+
+/* Reads the n_byte bytes of the merges array once the tokens are in order and hashed. */
+kvref_status kvref_tokenizer_merges(
+    kvref_tokenizer *tok, const char *json, size_t n_byte, const char *name, kvref_error *err);
+
+/* Sorts the tokens and makes every index but that of merges. An id or a name that occurs twice,
+ * a byte without token and names made to collide are FORMAT. */
+kvref_status kvref_tokenizer_index(kvref_tokenizer *tok, const char *name, kvref_error *err);
+
+/* Index of the token of that name; KVREF_NO_TOKEN: none. */
+uint32_t kvref_token_find(const kvref_tokenizer *tok, const char *name, size_t n);
 
 /* Index of the token with that id; KVREF_NO_TOKEN: none. */
 uint32_t kvref_token_index(const kvref_tokenizer *tok, int32_t id);

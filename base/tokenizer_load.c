@@ -1,31 +1,142 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenizer.json to kvref_tokenizer (spec 01 section 7): settings are checked first
- * (tokenizer_rules.c), then vocabulary, added tokens and merges (tokenizer_merges.c)
- * are read. Tokens are kept in the order of their ids and merges in the order of their parts,
- * so that every later lookup is a binary search whose cost no file can change. */
+/* tokenizer.json to kvref_tokenizer (spec 01 section 7). The small settings become a tree and
+ * are checked (tokenizer_rules.c); the three large parts, vocabulary, added tokens and merges
+ * (tokenizer_merges.c), are read in one pass each without a tree, so memory and time stay near
+ * the size of the file.  */
+#include "base/json.h"
 #include "base/tokenizer.h"
 
 #include <assert.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-#define MAX_FILE   ((size_t)1 << 28) /* bytes: 20 times the real file */
-#define MAX_ID     ((json_int_t)1 << 24)
-#define N_SEMANTIC 4096
-#define N_SYMBOL   0x144 /* 256 + 68 */
+#define MAX_FILE ((size_t)1 << 28) /* bytes: 20 times the real file */
+#define MAX_ID   (1 << 24)
+#define N_SYMBOL 0x144 /* 256 + 68 */
+
+/* A value of the file that is read on its own. */
+typedef struct span {
+    const char *data;
+    size_t n_byte;
+} span;
 
 typedef struct load {
     kvref_tokenizer *tok;
-    const char *name; /* of the file, for messages       */
-    const json_t *vocab, *added;
-    size_t n_text; /* bytes used in tok->text         */
-    char *join;    /* both parts of a merge           */
-    size_t cap_join;
+    const char *name;          /* of the file, for messages    */
+    span vocab, merges, added; /* data NULL: not in the file   */
+    size_t n_text, cap_text;   /* bytes in tok->text           */
     kvref_error *err;
 } load;
+
+static kvref_status out_of_memory(const load *l)
+{
+    return kvref_fail(l->err, KVREF_E_MEMORY, "%s: out of memory", l->name);
+}
+
+static kvref_status walk(load *l, json_t *into, span text, bool in_model);
+
+/* Puts the current pair of a walk into the tree, large values as null. */
+static kvref_status take(load *l, json_t *into, const kvref_json_walk *w, bool in_model)
+{
+    const char *key = kvref_json_key(w);
+    span here = {w->value, w->n_value};
+    json_t *value = NULL;
+    kvref_status status = KVREF_OK;
+    if (json_object_get(into, key))
+        return kvref_fail(
+            l->err, KVREF_E_FORMAT, "%s: expected one \"%.60s\", found two", l->name, key);
+    span *large = in_model && !strcmp(key, "vocab")           ? &l->vocab
+                  : in_model && !strcmp(key, "merges")        ? &l->merges
+                  : !in_model && !strcmp(key, "added_tokens") ? &l->added
+                                                              : NULL;
+    if (large) {
+        *large = here;
+        value = json_null();
+    } else if (!in_model && !strcmp(key, "model")) {
+        value = json_object();
+        if (value) status = walk(l, value, here, true);
+    } else {
+        status = kvref_json_leaf(&value, w, l->err);
+    }
+    if (status != KVREF_OK) {
+        json_decref(value);
+        return status;
+    }
+    return json_object_set_new(into, key, value) == 0 ? KVREF_OK : out_of_memory(l);
+}
+
+static kvref_status walk(load *l, json_t *into, span text, bool in_model)
+{
+    kvref_json_walk w = {0};
+    bool more = true;
+    kvref_status status = kvref_json_open(&w, l->name, text.data, text.n_byte, l->err);
+    while (status == KVREF_OK) {
+        status = kvref_json_next(&w, &more, l->err);
+        if (status != KVREF_OK || !more) break;
+        status = take(l, into, &w, in_model);
+    }
+    kvref_json_close(&w);
+    return status;
+}
+
+/* Checks the settings and finds the three large parts. */
+static kvref_status read_settings(load *l, span text)
+{
+    json_t *root = json_object();
+    if (!root) return out_of_memory(l);
+    kvref_status status = walk(l, root, text, false);
+    if (status == KVREF_OK) status = kvref_tokenizer_rules(root, l->name, l->err);
+    json_decref(root);
+    return status;
+}
+
+static kvref_pull pull_of(const load *l, span text, const char *what)
+{
+    return (kvref_pull){
+        l->name, what, text.data, text.data, text.data + text.n_byte, true, l->err};
+}
+
+static kvref_status bad_id(const load *l, const char *of, const char *found)
+{
+    return kvref_fail(l->err,
+                      KVREF_E_FORMAT,
+                      "%s: id of \"%.60s\": expected 0..%d, found %s",
+                      l->name,
+                      of,
+                      MAX_ID - 1,
+                      found);
+}
+
+static kvref_status check_id(const load *l, int32_t *id, int64_t value, const char *of)
+{
+    char found[32];
+    snprintf(found, sizeof found, "%lld", (long long)value);
+    if (value < 0 || value >= MAX_ID) return bad_id(l, of, found);
+    *id = (int32_t)value;
+    return KVREF_OK;
+}
+
+/* Adds a token of that name; its bytes are the name itself. */
+static kvref_status add_token(load *l, kvref_token **out, const char *name, size_t n_name)
+{
+    kvref_tokenizer *tok = l->tok;
+    char *to = tok->text + l->n_text;
+    void *p = tok->token;
+    kvref_status status =
+        kvref_grow(&p, &tok->cap_token, tok->n_token + 1, sizeof *tok->token, l->err);
+    tok->token = p;
+    KVREF_TRY(status);
+    assert(l->n_text + n_name < l->cap_text);
+    memcpy(to, name, n_name);
+    to[n_name] = 0;
+    l->n_text += n_name + 1;
+    *out = &tok->token[tok->n_token++];
+    **out = (kvref_token){
+        .name = to, .byte = to, .n_name = (uint32_t)n_name, .n_byte = (uint32_t)n_name};
+    return KVREF_OK;
+}
 
 /* Bytes 21-7E, A1-AC and AE-FF stand for themselves. */
 static bool is_plain(int byte)
@@ -42,49 +153,12 @@ static void byte_alphabet(short byte_of[N_SYMBOL])
     for (int b = 0; b < 256; b++) byte_of[is_plain(b) ? b : other++] = (short)b;
 }
 
-static kvref_status out_of_memory(load *l)
-{
-    return kvref_fail(l->err, KVREF_E_MEMORY, "%s: out of memory", l->name);
-}
-
-/* calloc that also takes 0 elements. */
-static void *array(size_t n, size_t size)
-{
-    return calloc(n ? n : 1, size);
-}
-
-/* Copies a name into tok->text, whose size was counted before. */
-static const char *keep(load *l, const char *name, size_t n)
-{
-    char *to = l->tok->text + l->n_text;
-    memcpy(to, name, n);
-    to[n] = 0;
-    l->n_text += n + 1;
-    return to;
-}
-
-static kvref_status read_id(load *l, int32_t *id, const json_t *value, const char *of)
-{
-    json_int_t i = json_is_integer(value) ? json_integer_value(value) : -1;
-    *id = (int32_t)i;
-    if (i >= 0 && i < MAX_ID) return KVREF_OK;
-    char found[32] = "no integer";
-    if (json_is_integer(value)) snprintf(found, sizeof found, "%lld", (long long)i);
-    return kvref_fail(l->err,
-                      KVREF_E_FORMAT,
-                      "%s: id of \"%.60s\": expected 0..%d, found %s",
-                      l->name,
-                      of,
-                      (int)MAX_ID - 1,
-                      found);
-}
-
 /* Turns a vocabulary entry, written in the byte alphabet, into its bytes. */
 static kvref_status read_bytes(load *l, kvref_token *t, const short byte_of[N_SYMBOL])
 {
     char *to = l->tok->text + l->n_text;
     const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)t->name;
-    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(t->name);
+    utf8proc_ssize_t left = (utf8proc_ssize_t)t->n_name;
     uint32_t n = 0;
     while (left > 0) {
         utf8proc_int32_t cp;
@@ -97,7 +171,7 @@ static kvref_status read_bytes(load *l, kvref_token *t, const short byte_of[N_SY
                 "%s: vocab entry \"%.60s\": expected the byte alphabet, found U+%04X",
                 l->name,
                 t->name,
-                (unsigned)cp);
+                step > 0 ? (unsigned)cp : 0xfffd);
         to[n++] = (char)byte;
         p += step;
         left -= step;
@@ -108,29 +182,44 @@ static kvref_status read_bytes(load *l, kvref_token *t, const short byte_of[N_SY
     return KVREF_OK;
 }
 
+/* "name": id */
+static kvref_status read_entry(load *l, kvref_pull *p, kvref_bytes *name, const short *byte_of)
+{
+    kvref_token *t;
+    int64_t id;
+    name->n = 0;
+    KVREF_TRY(kvref_pull_string(p, name));
+    KVREF_TRY(kvref_pull_expect(p, ':'));
+    if (kvref_pull_int(p, &id) != KVREF_OK) return bad_id(l, name->data, "no integer");
+    KVREF_TRY(add_token(l, &t, name->data, name->n));
+    KVREF_TRY(check_id(l, &t->id, id, t->name));
+    return read_bytes(l, t, byte_of);
+}
+
 static kvref_status read_vocab(load *l)
 {
     short byte_of[N_SYMBOL];
+    kvref_pull p = pull_of(l, l->vocab, "model.vocab");
+    kvref_bytes name = {0};
+    bool more = true;
     byte_alphabet(byte_of);
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)l->vocab, key, value)
-    {
-        kvref_token *t = &l->tok->token[l->tok->n_token];
-        KVREF_TRY(read_id(l, &t->id, value, key));
-        t->name = keep(l, key, strlen(key));
-        KVREF_TRY(read_bytes(l, t, byte_of));
-        l->tok->n_token++;
+    kvref_status status = kvref_pull_open(&p, '{');
+    while (status == KVREF_OK) {
+        status = kvref_pull_more(&p, &more, '}');
+        if (status != KVREF_OK || !more) break;
+        status = read_entry(l, &p, &name, byte_of);
     }
-    return KVREF_OK;
+    free(name.data);
+    return status;
 }
 
-/* A content that is also in the vocabulary must have the same id, and is one token. */
-static kvref_status read_added(load *l, size_t i)
+static kvref_status read_added(load *l, const json_t *object, size_t i)
 {
-    const json_t *object = json_array_get(l->added, i);
-    const char *content = json_string_value(json_object_get(object, "content"));
-    size_t n = content ? strlen(content) : 0;
+    KVREF_TRY(kvref_added_rules(object, i, l->name, l->err));
+    const json_t *content = json_object_get(object, "content"),
+                 *id = json_object_get(object, "id");
+    const char *text = json_string_value(content);
+    size_t n = json_string_length(content);
     if (n < 1 || n > KVREF_ADDED_MAX)
         return kvref_fail(
             l->err,
@@ -140,171 +229,59 @@ static kvref_status read_added(load *l, size_t i)
             i,
             KVREF_ADDED_MAX,
             n);
-    kvref_token *t = &l->tok->token[l->tok->n_token];
-    KVREF_TRY(read_id(l, &t->id, json_object_get(object, "id"), content));
-    const json_t *twin = json_object_get(l->vocab, content);
-    if (twin && json_integer_value(twin) != t->id)
-        return kvref_fail(l->err,
-                          KVREF_E_FORMAT,
-                          "%s: added_tokens[%zu] \"%.60s\": expected id %lld as in vocab, "
-                          "found %d",
-                          l->name,
-                          i,
-                          content,
-                          (long long)json_integer_value(twin),
-                          t->id);
-    t->name = t->byte = keep(l, content, n);
-    t->n_byte = (uint32_t)n;
+    kvref_token *t;
+    KVREF_TRY(add_token(l, &t, text, n));
     t->added = true;
-    l->tok->n_token++;
-    return KVREF_OK;
+    if (!json_is_integer(id)) return bad_id(l, text, "no integer");
+    return check_id(l, &t->id, json_integer_value(id), text);
 }
 
-static int by_id(const void *a, const void *b)
+/* Elements go through jansson one by one; none is large. */
+static kvref_status read_added_tokens(load *l)
 {
-    const kvref_token *x = a, *y = b;
-    if (x->id != y->id) return x->id < y->id ? -1 : 1;
-    return (int)x->added - (int)y->added;
+    kvref_pull p = pull_of(l, l->added, "added_tokens");
+    bool more = true;
+    KVREF_TRY(kvref_pull_open(&p, '['));
+    for (size_t i = 0;; i++) {
+        KVREF_TRY(kvref_pull_more(&p, &more, ']'));
+        if (!more) return KVREF_OK;
+        kvref_pull_peek(&p);
+        size_t left = (size_t)(p.end - p.at);
+        json_error_t where;
+        json_t *object =
+            json_loadb(p.at,
+                       left < KVREF_JSON_LEAF ? left : KVREF_JSON_LEAF,
+                       JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_REJECT_DUPLICATES,
+                       &where);
+        if (!object)
+            return kvref_fail(l->err,
+                              json_error_code(&where) == json_error_out_of_memory
+                                  ? KVREF_E_MEMORY
+                                  : KVREF_E_FORMAT,
+                              "%s: added_tokens[%zu]: %s",
+                              l->name,
+                              i,
+                              where.text);
+        kvref_status status = read_added(l, object, i);
+        json_decref(object);
+        KVREF_TRY(status);
+        p.at += where.position;
+    }
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((*(const kvref_token *const *)a)->name,
-                  (*(const kvref_token *const *)b)->name);
-}
-
-/* Sorts by id; a vocabulary entry and an added token of the same name and id become one. */
-static kvref_status sort_tokens(load *l)
+static kvref_status build(load *l, span text)
 {
     kvref_tokenizer *tok = l->tok;
-    uint32_t n = 0;
-    bool sorted = true; /* as files usually are */
-    for (uint32_t i = 1; sorted && i < tok->n_token; i++)
-        sorted = tok->token[i - 1].id < tok->token[i].id;
-    if (sorted) return KVREF_OK;
-    qsort(tok->token, tok->n_token, sizeof *tok->token, by_id);
-    for (uint32_t i = 0; i < tok->n_token; i++) {
-        kvref_token *t = &tok->token[i], *last = &tok->token[n - 1];
-        if (n == 0 || t->id != last->id) {
-            tok->token[n++] = *t;
-        } else if (!last->added && t->added && !strcmp(t->name, last->name)) {
-            last->added = true;
-        } else {
-            return kvref_fail(l->err,
-                              KVREF_E_FORMAT,
-                              "%s: id %d: expected one token, found \"%.60s\" and \"%.60s\"",
-                              l->name,
-                              t->id,
-                              last->name,
-                              t->name);
-        }
-    }
-    tok->n_token = n;
-    return KVREF_OK;
-}
-
-/* Added tokens in order of their text, by first byte. */
-static kvref_status index_added(load *l)
-{
-    kvref_tokenizer *tok = l->tok;
-    tok->added = array(json_array_size(l->added), sizeof *tok->added);
-    if (!tok->added) return out_of_memory(l);
-    for (uint32_t i = 0; i < tok->n_token; i++)
-        if (tok->token[i].added) tok->added[tok->n_added++] = &tok->token[i];
-    qsort(tok->added, tok->n_added, sizeof *tok->added, by_name);
-    for (uint32_t i = 0; i < tok->n_added; i++) {
-        const char *name = tok->added[i]->name;
-        if (i > 0 && !strcmp(name, tok->added[i - 1]->name))
-            return kvref_fail(l->err,
-                              KVREF_E_FORMAT,
-                              "%s: added token \"%.60s\": expected one id, found two",
-                              l->name,
-                              name);
-        tok->added_start[(unsigned char)name[0] + 1] = i + 1;
-    }
-    for (int b = 0; b < 256; b++)
-        if (tok->added_start[b + 1] < tok->added_start[b])
-            tok->added_start[b + 1] = tok->added_start[b];
-    return KVREF_OK;
-}
-
-static kvref_status index_bytes(load *l)
-{
-    kvref_tokenizer *tok = l->tok;
-    for (int b = 0; b < 256; b++) tok->byte_token[b] = KVREF_NO_TOKEN;
-    for (uint32_t i = 0; i < tok->n_token; i++) {
-        const kvref_token *t = &tok->token[i];
-        if (t->byte != t->name && t->n_byte == 1)
-            tok->byte_token[(unsigned char)t->byte[0]] = i;
-    }
-    for (int b = 0; b < 256; b++)
-        if (tok->byte_token[b] == KVREF_NO_TOKEN)
-            return kvref_fail(l->err,
-                              KVREF_E_FORMAT,
-                              "%s: model.vocab: expected all 256 bytes, found none for 0x%02x",
-                              l->name,
-                              b);
-    return KVREF_OK;
-}
-
-/* k of "<|semantic:k|>" in its only spelling, -1: another name. */
-static int semantic_number(const char *name)
-{
-    static const char prefix[] = "<|semantic:";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
-    char spelt[32];
-    long k = strtol(name + sizeof prefix - 1, NULL, 10);
-    if (k < 0 || k >= N_SEMANTIC) return -1;
-    snprintf(spelt, sizeof spelt, "%s%ld|>", prefix, k);
-    return strcmp(name, spelt) == 0 ? (int)k : -1;
-}
-
-/* Tokens are in order of id. */
-static void find_semantic(kvref_tokenizer *tok)
-{
-    for (uint32_t i = 0; i < tok->n_token; i++) {
-        if (semantic_number(tok->token[i].name) < 0) continue;
-        tok->semantic_end = tok->token[i].id;
-        if (tok->semantic_count++ == 0) tok->semantic_begin = tok->token[i].id;
-    }
-}
-
-/* Room for every name and its bytes, and for every token. */
-static kvref_status reserve(load *l)
-{
-    size_t n_text = 1, n_added = json_array_size(l->added);
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)l->vocab, key, value) n_text += 2 * strlen(key) + 1;
-    for (size_t i = 0; i < n_added; i++)
-        n_text +=
-            json_string_length(json_object_get(json_array_get(l->added, i), "content")) + 1;
-    l->tok->text = malloc(n_text);
-    l->tok->token = array(json_object_size(l->vocab) + n_added, sizeof *l->tok->token);
-    return l->tok->text && l->tok->token ? KVREF_OK : out_of_memory(l);
-}
-
-static kvref_status build(load *l, const json_t *root)
-{
-    const json_t *model = json_object_get(root, "model");
-    const json_t *merges = json_object_get(model, "merges");
-    KVREF_TRY(kvref_tokenizer_rules(root, l->name, l->err));
-    l->vocab = json_object_get(model, "vocab");
-    l->added = json_object_get(root, "added_tokens");
-    if (!json_is_object(l->vocab) || !json_is_array(merges))
-        return kvref_fail(l->err,
-                          KVREF_E_FORMAT,
-                          "%s: model: expected an object vocab and an array merges",
-                          l->name);
-    KVREF_TRY(reserve(l));
+    KVREF_TRY(read_settings(l, text));
+    /* An entry of n bytes takes n + 1, and as many again for its bytes, but at least n + 4 in
+     * the file with quotes, colon and id. */
+    l->cap_text = 2 * (l->vocab.n_byte + l->added.n_byte);
+    tok->text = malloc(l->cap_text);
+    if (!tok->text) return out_of_memory(l);
     KVREF_TRY(read_vocab(l));
-    for (size_t i = 0; i < json_array_size(l->added); i++) KVREF_TRY(read_added(l, i));
-    KVREF_TRY(sort_tokens(l));
-    KVREF_TRY(index_bytes(l));
-    KVREF_TRY(index_added(l));
-    KVREF_TRY(kvref_tokenizer_merges(l->tok, l->vocab, merges, l->name, l->err));
-    find_semantic(l->tok);
-    return KVREF_OK;
+    KVREF_TRY(read_added_tokens(l));
+    KVREF_TRY(kvref_tokenizer_index(tok, l->name, l->err));
+    return kvref_tokenizer_merges(tok, l->merges.data, l->merges.n_byte, l->name, l->err);
 }
 
 kvref_status kvref_tokenizer_parse(
@@ -318,20 +295,8 @@ kvref_status kvref_tokenizer_parse(
                           name,
                           MAX_FILE,
                           n_byte);
-    json_error_t where;
-    json_t *root = json_loadb(json, n_byte, JSON_REJECT_DUPLICATES, &where);
-    if (!root)
-        return kvref_fail(err,
-                          json_error_code(&where) == json_error_out_of_memory ? KVREF_E_MEMORY
-                                                                              : KVREF_E_FORMAT,
-                          "%s: line %d, column %d: expected JSON, found %s",
-                          name,
-                          where.line,
-                          where.column,
-                          where.text);
     load l = {.tok = calloc(1, sizeof *l.tok), .name = name, .err = err};
-    kvref_status status = l.tok ? build(&l, root) : out_of_memory(&l);
-    json_decref(root);
+    kvref_status status = l.tok ? build(&l, (span){json, n_byte}) : out_of_memory(&l);
     if (status != KVREF_OK) kvref_tokenizer_close(&l.tok);
     *out = l.tok;
     return status;

@@ -2,9 +2,9 @@
 /* Every setting of tokenizer.json against the one value for which this tokenizer is exact
  * (spec 01 section 7). Keys that are not in these tables are refused too: what they change is
  * not known. vocab, merges and the ids of added tokens are read in tokenizer_load.c. */
+#include "base/json.h"
 #include "base/tokenizer.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,27 +88,6 @@ static const rule added_rule[] = {
     {"special", BOOL, true, NULL},
 };
 
-/* A value as it can stand in a message. */
-static const char *shown(char *buf, size_t cap, const json_t *value)
-{
-    static const char *const kind[] = {"an object",
-                                       "an array",
-                                       "a string",
-                                       "an integer",
-                                       "a fraction",
-                                       "true",
-                                       "false",
-                                       "null"};
-    if (!value) return "nothing";
-    if (json_is_string(value))
-        snprintf(buf, cap, "\"%.150s\"", json_string_value(value));
-    else if (json_is_integer(value))
-        snprintf(buf, cap, "%lld", (long long)json_integer_value(value));
-    else
-        return kind[json_typeof(value)];
-    return buf;
-}
-
 static bool meets(const rule *r, const json_t *value)
 {
     switch (r->want) {
@@ -158,14 +137,14 @@ static kvref_status check(const json_t *object,
                           const char *name,
                           kvref_error *err)
 {
-    char found[200], need[200];
+    char found[48], need[200];
     if (!json_is_object(object))
         return kvref_fail(err,
                           KVREF_E_UNSUPPORTED,
                           "%s: %s: expected an object, found %s",
                           name,
                           where,
-                          shown(found, sizeof found, object));
+                          kvref_json_show(found, object));
     size_t n_known = 0;
     for (size_t i = 0; i < n_rule; i++) {
         const json_t *value = json_object_get(object, rules[i].key);
@@ -182,7 +161,7 @@ static kvref_status check(const json_t *object,
                           where,
                           rules[i].key,
                           need,
-                          shown(found, sizeof found, value));
+                          kvref_json_show(found, value));
     }
     if (n_known == json_object_size(object)) return KVREF_OK;
     const char *key = surplus((json_t *)object, rules, n_rule);
@@ -192,7 +171,7 @@ static kvref_status check(const json_t *object,
                       name,
                       where,
                       key,
-                      shown(found, sizeof found, json_object_get(object, key)));
+                      kvref_json_show(found, json_object_get(object, key)));
 }
 
 #define CHECK(object, where, rules)                                                            \
@@ -228,14 +207,14 @@ kvref_status kvref_tokenizer_rules(const json_t *root, const char *name, kvref_e
         if (value && !json_is_null(value)) CHECK(value, after[i], after_rule);
     }
     CHECK(json_object_get(root, "model"), "model", model_rule);
-    const json_t *added = json_object_get(root, "added_tokens");
-    if (!json_is_array(added))
-        return kvref_fail(
-            err, KVREF_E_UNSUPPORTED, "%s: added_tokens: expected an array", name);
-    for (size_t i = 0; i < json_array_size(added); i++) {
-        char where[40];
-        snprintf(where, sizeof where, "added_tokens[%zu]", i);
-        CHECK(json_array_get(added, i), where, added_rule);
-    }
+    return KVREF_OK;
+}
+
+kvref_status
+kvref_added_rules(const json_t *token, size_t i, const char *name, kvref_error *err)
+{
+    char where[40];
+    snprintf(where, sizeof where, "added_tokens[%zu]", i);
+    CHECK(token, where, added_rule);
     return KVREF_OK;
 }

@@ -281,3 +281,14 @@ check_PROGRAMS += %D%/test_no_memory
 %C%_test_no_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc \
 	-Wl,--wrap=realloc -Wl,--wrap=strdup -Wl,--wrap=strndup
 %C%_test_no_memory_LDADD = $(TEST_LIBS)
+check_PROGRAMS += %D%/test_tokenizer_json
+%C%_test_tokenizer_json_SOURCES = %D%/test_tokenizer_json.c %D%/small_tokenizer.h
+%C%_test_tokenizer_json_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_tokenizer_json_LDADD = $(TEST_LIBS)
+
+# GNU ld's --wrap: the test sees every allocation of the library.
+check_PROGRAMS += %D%/test_text_memory
+%C%_test_text_memory_SOURCES = %D%/test_text_memory.c %D%/small_tokenizer.h
+%C%_test_text_memory_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_text_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+%C%_test_text_memory_LDADD = $(TEST_LIBS)
