@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Some 300 malformed checkpoints: every one ends with a status and one line, under 64 MB and 1 s.
+# Some 400 malformed checkpoints: every one ends with a status and one line, under 64 MB and 1 s.
+# shellcheck disable=SC2034,SC2154 # variables shared with tool_lib.sh
 set -u
 # shellcheck source=tests/tool_lib.sh
 . "${srcdir:-.}/tests/tool_lib.sh"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # kvref generate: what must not change the codes, what must, naming of files, refusals.
+# shellcheck disable=SC2034,SC2154 # variables shared with tool_lib.sh
 set -u
 # shellcheck source=tests/tool_lib.sh
 . "${srcdir:-.}/tests/tool_lib.sh"
@@ -78,6 +79,24 @@ run generate "${model[@]}" --text "$dialogue" --chunk-length 30 --max-new-tokens
 claim speaker_tags_make_batches needs "sample 0 batch 0" "sample 0 batch 1" "10 books, "
 claim text_before_the_first_tag_is_noted needs_err "5 bytes before the first speaker tag"
 claim each_batch_has_its_trace test -s "$work/d_0_0.safetensors" -a -s "$work/d_0_1.safetensors"
+# Three batches of 3 frames take the numbers of frames 0..8: eight are one too few.
+if python3 -c '' 2>/dev/null; then
+    python3 - "$work" <<'EOF'
+import struct, sys
+for frames in (8, 9):
+    n = 2 * 129 + 9 * 128
+    head = str({"descr": "<f4", "fortran_order": False, "shape": (1, frames, n)}).encode()
+    head += b" " * (-(10 + len(head) + 1) % 64) + b"\n"
+    with open(f"{sys.argv[1]}/noise{frames}.npy", "wb") as f:
+        f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head)
+        f.write(b"".join(struct.pack("<f", (i * 7919 % 1000 + 0.5) / 1001) for i in range(frames * n)))
+EOF
+    two=(--text "$dialogue" --chunk-length 30 --max-new-tokens 3 --min-frames 3)
+    run generate "${model[@]}" "${two[@]}" --noise "file:$work/noise9.npy" -o "$work/n.npy"
+    claim noise_comes_from_a_file needs "10 books, 6 frames"
+    run generate "${model[@]}" "${two[@]}" --noise "file:$work/noise8.npy" -o "$work/n.npy"
+    claim frames_of_later_batches_take_later_numbers refused 2 "frame below 8"
+fi
 run generate "${model[@]}" --text Hi --reference-text "Good day." --reference-codes "$work/first.npy" \
     --reference-text "Bye." --reference-codes "$work/other.npy" --max-new-tokens 3 -o "$work/r.npy"
 claim references_are_taken test "$status" = 0
@@ -107,7 +126,7 @@ refuses no_text "expected exactly one of them, found neither"
 refuses two_texts "expected exactly one of them, found both" "${t[@]}" --text-file x
 refuses an_absent_text_file "absent.txt" --text-file "$work/absent.txt"
 refuses bad_utf8 "UTF-8" --text $'a\377'
-refuses a_long_prompt "prompt" --text "$(printf 'x %.0s' $(seq 2000))"
+refuses a_long_prompt "expected at most 1024 positions" --text "$(printf 'x %.0s' $(seq 600))"
 refuses a_prompt_past_the_capacity "capacity" "${t[@]}" --capacity 10
 refuses temperature_of_2 "temperature" "${t[@]}" --temperature 2
 refuses temperature_of_nan "--temperature: expected a number" "${t[@]}" --temperature nan

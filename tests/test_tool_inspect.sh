@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # kvref inspect: its figures for the real sizes, the range report, and its verdicts.
+# shellcheck disable=SC2034,SC2154 # variables shared with tool_lib.sh
 set -u
 # shellcheck source=tests/tool_lib.sh
 . "${srcdir:-.}/tests/tool_lib.sh"
@@ -60,6 +61,9 @@ change missing "h['x'] = h.pop($norm)"
 claim a_missing_tensor_gives_1_and_its_name refused 1 "norm.weight: missing"
 change shape "h['text_model.model.embeddings.weight']['shape'].reverse()"
 claim a_wrong_shape_gives_1_and_both_shapes refused 1 "shape [24, 320], config needs [320, 24]"
+change shapes "[h[k]['shape'].reverse() for k in h if 'wo.weight' in k]"
+claim every_wrong_shape_is_listed needs "layers.0.attention.wo.weight: shape [32, 24]" \
+    "layers.1.attention.wo.weight: shape [32, 24]" "fast_layers.1.attention.wo.weight: shape"
 change both "h['x'] = h.pop($norm); h['y'] = h.pop('audio_decoder.norm.weight')"
 claim every_problem_is_listed needs "norm.weight: missing" "fast_norm.weight: missing"
 change dtype "h[$norm]['dtype'] = 'I16'"

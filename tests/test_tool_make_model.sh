@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # kvref make-model: every preset and layout fits its own config; nothing is left on failure.
+# shellcheck disable=SC2034,SC2154 # variables shared with tool_lib.sh
 set -u
 # shellcheck source=tests/tool_lib.sh
 . "${srcdir:-.}/tests/tool_lib.sh"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The command line of every subcommand: help, unknown names, numbers, broken output.
+# shellcheck disable=SC2034,SC2154 # variables shared with tool_lib.sh
 set -u
 # shellcheck source=tests/tool_lib.sh
 . "${srcdir:-.}/tests/tool_lib.sh"

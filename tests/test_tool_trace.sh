@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # kvref trace: golden runs replayed, hashes that must not change, inputs, refusals.
+# shellcheck disable=SC2034,SC2154 # variables shared with tool_lib.sh
 set -u
 # shellcheck source=tests/tool_lib.sh
 . "${srcdir:-.}/tests/tool_lib.sh"
@@ -72,9 +73,37 @@ EOF
     claim the_trace_describes_itself test ! -s "$work/.missing"
     run trace --model "$work/a" --prompt "$work/prompt.npy" --forced "$work/frames.npy" --level ops --hash
     claim npy_files_do_as_well test "$out" = "$hash"
+    run trace "${a[@]}" --attention full -o "$work/full.safetensors"
+    python3 - "$work/t.safetensors" "$work/full.safetensors" <<'EOF' >"$work/.out" 2>&1
+import json, struct, sys
+rows = []
+for path in sys.argv[1:]:
+    raw = open(path, "rb").read()
+    (n,) = struct.unpack("<Q", raw[:8])
+    t = json.loads(raw[8 : 8 + n])["slow.kv_rows"]
+    a, b = t["data_offsets"]
+    rows.append(struct.unpack(f"<{(b - a) // 8}q", raw[8 + n + a : 8 + n + b])[2:])  # decode steps
+assert rows[0] == tuple(21 + i // 2 for i in range(30)), rows[0]  # kv_len in each of two layers
+assert rows[1] == (2 * 64,) * 30, rows[1]  # the capacity, for two query heads each
+EOF
+    status=$?
+    claim prefix_reads_kv_len_rows_and_full_the_capacity test "$status" = 0
+    for bad in "0 0 320" "0 19 -1" "2 7 32"; do
+        read -r row column value <<<"$bad"
+        python3 - "$work" "$row" "$column" "$value" <<'EOF'
+import struct, sys
+raw = bytearray(open(sys.argv[1] + "/prompt.npy", "rb").read())
+row, column, value = map(int, sys.argv[2:])
+struct.pack_into("<i", raw, len(raw) - 4 * 5 * 20 + 4 * (5 * column + row), value)
+open(sys.argv[1] + "/bad.npy", "wb").write(raw)
+EOF
+        run trace --model "$work/a" --prompt "$work/bad.npy" --hash
+        claim "a_value_at_row_${row}_of_column_${column}_is_checked" refused 2 "position $column, row $row: expected 0.."
+    done
 fi
 run make-model "$work/toy" --quiet
-run trace --model "$work/toy" --text "Hello." --max-new-tokens 4 -o "$work/text.safetensors"
+run trace --model "$work/toy" --text "Hello." --max-new-tokens 4 --seed 5 --temperature 1.5 \
+    --top-p 0.97 --top-k 60 -o "$work/text.safetensors"
 claim a_text_is_traced test "$status" = 0
 run trace --model "$work/toy" --from "$work/text.safetensors" --free --hash --level layers
 claim sampling_settings_come_with_a_trace test "$status" = 0
@@ -82,6 +111,15 @@ run generate --model "$work/toy" --text "Hello." --max-new-tokens 4 -o "$work/g.
     --trace "$work/g.safetensors" --trace-level layers
 run trace --model "$work/toy" --from "$work/g.safetensors" --free --hash --level layers
 claim generate_and_trace_agree test "$status" = 0
+
+run trace --model "$work/toy" --from "$work/g.safetensors" --free --hash --max-new-tokens 3
+claim fewer_frames_are_other_frames test "$status" = 1
+claim and_the_missing_one_is_named needs_err "at frame 3"
+run generate --model "$work/toy" --text "Hello." --max-new-tokens 4 --keep-last-frame -o "$work/k.npy"
+run trace --model "$work/toy" --from "$work/g.safetensors" --hash
+hash=$out
+run trace --model "$work/toy" --prompt "$work/g.safetensors" --forced "$work/k.npy" --hash
+claim codes_alone_can_be_forced test "$status" = 0 -a "$out" = "$hash"
 
 # Refusals.
 refuses() {
