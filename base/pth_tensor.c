@@ -139,13 +139,6 @@ static bool is_contiguous(const view *v)
     return true;
 }
 
-static bool is_truth(const uint8_t *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (p[i] > 1) return false;
-    return true;
-}
-
 /* n elements of `size` bytes, `way` bytes apart. */
 static void gather_row(uint8_t *to, const uint8_t *from, int64_t n, size_t size, int64_t way)
 {
@@ -184,15 +177,15 @@ static void gather(uint8_t *to, const view *v)
     }
 }
 
-/* Points the tensor at its bytes: in place, or in memory of the file. */
+/* Points the tensor at its bytes: in place, and then unread (codec files hold large masks that
+ * nobody uses), or in memory of the file. */
 static kvref_status settle(kvref_pth *r, view *v, kvref_error *err)
 {
     kvref_tensor *t = &v->tensor;
     size_t size = kvref_dtype_size(t->dtype);
-    bool truth = t->dtype == KVREF_BOOL, in_place = v->n_elem == 0 || is_contiguous(v);
     t->n_byte = (size_t)v->n_elem * size;
     t->data = v->storage + (v->n_elem ? (size_t)v->offset * size : 0);
-    if (in_place && !truth) return KVREF_OK;
+    if (v->n_elem == 0 || is_contiguous(v)) return KVREF_OK;
     if (t->n_byte > r->budget)
         return bad(r,
                    v,
@@ -200,12 +193,9 @@ static kvref_status settle(kvref_pth *r, view *v, kvref_error *err)
                    "too many bytes to gather from views that are not contiguous",
                    err);
     r->budget -= t->n_byte;
-    if (in_place && is_truth(t->data, t->n_byte)) return KVREF_OK;
     void *block;
     KVREF_TRY(kvref_file_block(r->file, &block, t->n_byte, err));
     gather(block, v);
-    for (size_t i = 0; truth && i < t->n_byte; i++)
-        ((uint8_t *)block)[i] = ((uint8_t *)block)[i] != 0;
     t->data = block;
     return KVREF_OK;
 }

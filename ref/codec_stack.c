@@ -141,7 +141,7 @@ load_dec_block(kvref_codec *c, int i, int width_in, int *rate, kvref_error *err)
 
 kvref_status ref_codec_load_decoder(kvref_codec *c, kvref_error *err)
 {
-    int rate = 1, first[3] = {0, c->info.latent, 0}, last[3] = {1, 0, 0};
+    int rate = 1, first[3] = {0, c->info.latent, 7}, last[3] = {1, 0, 7};
     char name[96];
     KVREF_TRY(ref_codec_load_window(
         c, &c->post, "quantizer.post_module", c->setup.window, rate, err));
@@ -244,7 +244,7 @@ kvref_status ref_codec_load_encoder(kvref_codec *c, kvref_error *err)
                           frame,
                           c->info.frame);
     c->info.frame = frame;
-    int rate = frame, first[3] = {c->enc[0].width, 1, 7}, last[3] = {latent, latent, 0};
+    int rate = frame, first[3] = {c->enc[0].width, 1, 7}, last[3] = {latent, latent, 3};
     KVREF_TRY(ref_codec_conv(c, &c->enc_first, "encoder.block.0.conv", first, 1, 1, rate, err));
     for (int i = 0; i < c->n_block; i++) KVREF_TRY(load_enc_block(c, i, &rate, err));
     snprintf(name, sizeof name, "encoder.block.%d.block.5", c->n_block);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/codec_toy.h"
 
+#include "kvref/half.h"
 #include "kvref/synth.h"
 
 #include <stdio.h>
@@ -41,15 +42,22 @@ kvref_codec_dims toy_small_dims(void)
     return d;
 }
 
+/* A folder made in the temporary one; its path is never freed. */
+static const char *folder_of(const char *what, int n)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s%d", what, n);
+    const char *dir = strdup(support_path(support_temp_dir(), name));
+    ck_assert(dir && mkdir(dir, 0777) == 0);
+    return dir;
+}
+
 const char *toy_write(const kvref_codec_dims *dims, bool pth, int dead_rows)
 {
     static int n;
-    char name[32];
     kvref_error err;
     kvref_synth_codec_opts o = {.pth = pth, .dead_rows = dead_rows};
-    snprintf(name, sizeof name, "codec%d", n++);
-    const char *dir = support_path(support_temp_dir(), name);
-    ck_assert(mkdir(dir, 0777) == 0);
+    const char *dir = folder_of("codec", n++);
     must(kvref_synth_codec_write(dir, dims, &o, &err), err);
     return dir;
 }
@@ -60,6 +68,67 @@ kvref_codec *toy_open(const kvref_codec_dims *dims, const kvref_codec_opts *opts
     kvref_codec *codec;
     must(kvref_codec_open(&codec, toy_write(dims, false, 0), opts, &err), err);
     return codec;
+}
+
+static void copy_json(const char *from, const char *to)
+{
+    char text[512];
+    FILE *f = fopen(support_path(from, "codec.json"), "rb");
+    if (!f) return;
+    size_t n = fread(text, 1, sizeof text, f);
+    fclose(f);
+    support_write(support_path(to, "codec.json"), text, n);
+}
+
+static void put_values(kvref_writer *w, const float *x, size_t n, kvref_dtype dtype)
+{
+    kvref_error err;
+    if (dtype == KVREF_F32) must(kvref_writer_put(w, x, n * sizeof *x, &err), err);
+    for (size_t i = 0; dtype != KVREF_F32 && i < n; i++) {
+        uint16_t h = dtype == KVREF_F16 ? kvref_f32_f16(x[i]) : kvref_f32_bf16(x[i]);
+        must(kvref_writer_put(w, &h, sizeof h, &err), err);
+    }
+}
+
+const char *toy_edit(const char *dir, toy_editor *edit, void *user, kvref_dtype dtype)
+{
+    static int n_edit;
+    enum { MOST = 700 };
+    static char name[MOST][160];
+    static kvref_tensor list[MOST];
+    static float *value[MOST];
+    int n = 0;
+    kvref_error err;
+    kvref_file *file;
+    kvref_writer *w;
+    must(kvref_file_open(&file, support_path(dir, "codec.safetensors"), NULL, &err), err);
+    for (int i = 0; i < kvref_file_count(file); i++) {
+        const kvref_tensor *t = kvref_file_at(file, i);
+        ck_assert(n < MOST && t->dtype == KVREF_F32);
+        value[n] = malloc(t->n_byte);
+        memcpy(value[n], t->data, t->n_byte);
+        list[n] = *t;
+        snprintf(name[n], sizeof name[n], "%s", t->name);
+        list[n].name = name[n];
+        list[n].dtype = dtype;
+        if (edit(user, name[n], &list[n], value[n], t->n_byte / sizeof(float)))
+            n++;
+        else
+            free(value[n]);
+    }
+    const char *out = folder_of("edited", n_edit++);
+    copy_json(dir, out);
+    const char *path = support_path(out, "codec.safetensors");
+    must(kvref_writer_open(&w, path, list, n, NULL, 0, &err), err);
+    for (int i = 0; i < n; i++) {
+        size_t count = 1;
+        for (int d = 0; d < list[i].n_dim; d++) count *= (size_t)list[i].dim[d];
+        put_values(w, value[i], count, dtype);
+        free(value[i]);
+    }
+    must(kvref_writer_commit(&w, &err), err);
+    kvref_file_close(&file);
+    return out;
 }
 
 int32_t *toy_codes(const char *name, int n_book, int n_frame)

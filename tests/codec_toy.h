@@ -14,7 +14,7 @@ kvref_codec_dims toy_golden_dims(void);
 /* Widths of a few channels, windows of 9 and 20, so that a test of many frames is quick. */
 kvref_codec_dims toy_small_dims(void);
 
-/* A fresh folder with the codec of these dims; path stays valid for some calls. */
+/* A fresh folder with the codec of these dims. Not to be freed. */
 const char *toy_write(const kvref_codec_dims *dims, bool pth, int dead_rows);
 
 /* Writes and opens. */
@@ -28,6 +28,12 @@ float *toy_audio(const char *name, size_t n);
 
 /* Decodes into fresh memory. */
 float *toy_decode(kvref_codec *codec, const int32_t *code, int n_frame);
+
+/* Copies the codec.safetensors of dir to a fresh folder (with its codec.json); edit sees every
+ * tensor as float32 values x [n], may change name [160], shape and values, and returns false to
+ * leave it out. Written as dtype. */
+typedef bool toy_editor(void *user, char *name, kvref_tensor *t, float *x, size_t n);
+const char *toy_edit(const char *dir, toy_editor *edit, void *user, kvref_dtype dtype);
 
 /* Rows of every tap, joined over pieces. */
 typedef struct toy_tap {

@@ -26,7 +26,7 @@ typedef enum kvref_dtype {
     KVREF_I16,
     KVREF_I8,
     KVREF_U8,
-    KVREF_BOOL
+    KVREF_BOOL /* one byte, true unless zero */
 } kvref_dtype;
 
 /* Bytes of one element, 1..8. */
