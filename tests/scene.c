@@ -114,7 +114,7 @@ double scene_share(const scene *s, const float *out)
         for (int h = 0; h < s->n_head; h++) {
             const float *q = s->q + (t * s->n_head + h) * e;
             int g = h / group, n = s->n_past + t + 1;
-            double max = -INFINITY, total = 0, size = 1, v_size = 0;
+            double max = -HUGE_VAL, total = 0, size = 1, v_size = 0;
             for (int r = 0; r < n; r++) {
                 double dot = 0, sum = 0;
                 for (int i = 0; i < e; i++) {

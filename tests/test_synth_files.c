@@ -3,9 +3,11 @@
 #include "kvref/synth.h"
 #include "tests/support.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@ static const kvref_config odd = {
     .n_code = 23,
     .max_seq_len = 50,
     .rope_base = 5000,
-    .norm_eps = 1e-5f,
+    .norm_eps = 1.2345679e-6f,
     .semantic_begin = 40,
     .semantic_end = 62,
     .im_end = 70,
@@ -121,7 +123,7 @@ static void check_weights(const kvref_model *m, kvref_dtype dtype)
             size_t end = at + (size_t)w->n_row * (size_t)w->n_col;
             ck_assert_msg(end <= size, "%s", spec[t].name);
             for (size_t i = 0; at < end; i++, at++)
-                ck_assert_msg(element(w, i) == want[at], "%s [%zu]", spec[t].name, at);
+                if (element(w, i) != want[at]) ck_abort_msg("%s [%zu]", spec[t].name, at);
         }
         ck_assert_msg(at == size, "%s", spec[t].name);
         free(want);
@@ -171,6 +173,39 @@ START_TEST(every_layout_reads_back_as_it_was_meant)
     ck_assert(exists(dir, "model.safetensors") == (o.n_shard == 1));
     ck_assert(exists(dir, "model-00001-of-00007.safetensors") == (o.n_shard == 7));
     kvref_model_close(&m);
+}
+END_TEST
+
+START_TEST(tensors_larger_than_a_panel_are_whole)
+{
+    kvref_config c = odd;
+    kvref_error err;
+    kvref_model *m;
+    c.n_vocab = 30000; /* 720,000 elements; a panel has 262,144 */
+    const char *dir = fresh_dir();
+    must(kvref_synth_write(dir, &c, &plain, &err), err);
+    must(kvref_model_open(&m, dir, NULL, &err), err);
+    check_weights(m, KVREF_BF16);
+    kvref_model_close(&m);
+}
+END_TEST
+
+START_TEST(shards_share_the_bytes)
+{
+    kvref_synth_opts o = {.dtype = KVREF_F32, .n_shard = 3};
+    kvref_error err;
+    off_t least = INT32_MAX, most = 0;
+    const char *dir = fresh_dir();
+    must(kvref_synth_write(dir, &odd, &o, &err), err);
+    for (int i = 1; i <= 3; i++) {
+        char name[64];
+        struct stat st;
+        snprintf(name, sizeof name, "model-%05d-of-00003.safetensors", i);
+        ck_assert(stat(support_path(dir, name), &st) == 0);
+        if (st.st_size < least) least = st.st_size;
+        if (st.st_size > most) most = st.st_size;
+    }
+    ck_assert_msg(most < 2 * least, "%ld and %ld bytes", (long)least, (long)most);
 }
 END_TEST
 
@@ -253,6 +288,27 @@ static int stop_late(void *user, uint64_t done, uint64_t total)
     return ++*calls == 30;
 }
 
+/* _i: the disk is full in the middle of the weights, or one byte before their end. */
+START_TEST(full_disk_leaves_nothing_behind)
+{
+    kvref_error err;
+    struct stat st;
+    struct rlimit before, small;
+    const char *dir = fresh_dir();
+    must(kvref_synth_write(dir, &odd, &plain, &err), err);
+    ck_assert(stat(support_path(dir, "model.safetensors"), &st) == 0);
+    ck_assert(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = (rlim_t)(_i ? st.st_size - 1 : st.st_size / 2);
+    ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR && setrlimit(RLIMIT_FSIZE, &small) == 0);
+    dir = fresh_dir();
+    kvref_status s = kvref_synth_write(dir, &odd, &plain, &err);
+    ck_assert(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    ck_assert_msg(s == KVREF_E_IO, "%s: %s", kvref_status_name(s), err.text);
+    ck_assert(access(dir, F_OK) != 0);
+}
+END_TEST
+
 static int count(void *user, uint64_t done, uint64_t total)
 {
     *(uint64_t *)user = total - done;
@@ -313,6 +369,9 @@ int main(void)
     Suite *suite = suite_create("synth_files");
     TCase *tc = tcase_create("synth_files");
     tcase_add_loop_test(tc, every_layout_reads_back_as_it_was_meant, 0, 36);
+    tcase_add_test(tc, tensors_larger_than_a_panel_are_whole);
+    tcase_add_test(tc, shards_share_the_bytes);
+    tcase_add_loop_test(tc, full_disk_leaves_nothing_behind, 0, 2);
     tcase_add_test(tc, flat_form_keeps_what_the_nested_form_implies);
     tcase_add_test(tc, files_bear_the_official_names);
     tcase_add_test(tc, existing_checkpoints_are_never_touched);
