@@ -113,9 +113,9 @@ START_TEST(noise_outside_zero_to_one_is_refused_by_place)
         const char *path = noise_path("(2, 3, 14)", 84);
         size_t at = npy_shape("<f4", "False", "(2, 3, 14)");
         size_t number = (3 + 2) * 14 + 7; /* sample 1, frame 2, number 7 */
-        memset(file + at, 0, (size_t)336);
+        memset(file + at, 0, 84 * sizeof(float));
         memcpy(file + at + 4 * number, &bad[i], 4);
-        support_write(path, file, at + (size_t)336);
+        support_write(path, file, at + 84 * sizeof(float));
         must_fail(kvref_noise_file(&noise, path, 3, 4, 3, &err),
                   KVREF_E_FORMAT,
                   err,
