@@ -5,10 +5,12 @@
 #include "base/npy.h"
 #include "kvref/file.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WRITE_HEADER 128 /* bytes before the data in files written here */
 
@@ -111,57 +113,65 @@ kvref_status kvref_codes_check(
     return KVREF_OK;
 }
 
-/* Receives the next bytes of a file being written. */
-typedef kvref_status put_fn(void *to, const void *data, size_t n_byte, kvref_error *err);
-
-static kvref_status put_file(void *to, const void *data, size_t n_byte, kvref_error *err)
+/* The whole file in fresh memory; NULL when there is none. */
+static uint8_t *encode(const kvref_codes *codes, size_t *n_byte)
 {
-    return kvref_out_put(to, data, n_byte, err);
-}
-
-static kvref_status put_stdout(void *to, const void *data, size_t n_byte, kvref_error *err)
-{
-    if (fwrite(data, 1, n_byte, to) == n_byte) return KVREF_OK;
-    return kvref_fail(err, KVREF_E_IO, "standard output: cannot write");
-}
-
-static kvref_status put_codes(const kvref_codes *codes, put_fn *put, void *to, kvref_error *err)
-{
-    char head[WRITE_HEADER + 1];
-    int n = snprintf(head + 10,
-                     sizeof head - 10,
+    size_t n_book = (size_t)codes->n_book, n_frame = (size_t)codes->n_frame;
+    *n_byte = WRITE_HEADER + 8 * n_book * n_frame;
+    uint8_t *file = malloc(*n_byte);
+    if (!file) return NULL;
+    memset(file, ' ', WRITE_HEADER);
+    memcpy(file, "\x93NUMPY\x01\x00", 8);
+    file[8] = WRITE_HEADER - 10;
+    file[9] = 0;
+    int n = snprintf((char *)file + 10,
+                     WRITE_HEADER - 10,
                      "{'descr': '<i8', 'fortran_order': False, 'shape': (%d, %d), }",
                      codes->n_book,
                      codes->n_frame);
-    memcpy(head, "\x93NUMPY\x01\x00", 8);
-    head[8] = WRITE_HEADER - 10;
-    head[9] = 0;
-    memset(head + 10 + n, ' ', (size_t)(WRITE_HEADER - 10 - n));
-    head[WRITE_HEADER - 1] = '\n';
-    KVREF_TRY(put(to, head, WRITE_HEADER, err));
-    size_t n_book = (size_t)codes->n_book, n_frame = (size_t)codes->n_frame;
+    file[10 + n] = ' ';
+    file[WRITE_HEADER - 1] = '\n';
+    uint8_t *cell = file + WRITE_HEADER;
     for (size_t b = 0; b < n_book; b++)
-        for (size_t t = 0; t < n_frame; t++) {
-            uint8_t cell[8];
+        for (size_t t = 0; t < n_frame; t++, cell += 8) {
             uint64_t value = (uint64_t)(int64_t)codes->code[t * n_book + b];
             for (int k = 0; k < 8; k++) cell[k] = (uint8_t)(value >> 8 * k);
-            KVREF_TRY(put(to, cell, sizeof cell, err));
         }
+    return file;
+}
+
+static kvref_status put_standard(const uint8_t *data, size_t n_byte, kvref_error *err)
+{
+    while (n_byte) {
+        ssize_t n = write(STDOUT_FILENO, data, n_byte);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0)
+            return kvref_fail(
+                err, KVREF_E_IO, "standard output: cannot write: %s", strerror(errno));
+        data += n, n_byte -= (size_t)n;
+    }
     return KVREF_OK;
+}
+
+static kvref_status
+put_file(const uint8_t *data, size_t n_byte, const char *path, kvref_error *err)
+{
+    kvref_out *o;
+    KVREF_TRY(kvref_out_open(&o, path, err));
+    kvref_status s = kvref_out_put(o, data, n_byte, err);
+    if (s == KVREF_OK) return kvref_out_commit(&o, err);
+    kvref_out_abort(&o);
+    return s;
 }
 
 kvref_status kvref_codes_write(const kvref_codes *codes, const char *path, kvref_error *err)
 {
-    if (strcmp(path, "-") == 0) {
-        KVREF_TRY(put_codes(codes, put_stdout, stdout, err));
-        if (fflush(stdout) == 0) return KVREF_OK;
-        return kvref_fail(err, KVREF_E_IO, "standard output: cannot write");
-    }
-    kvref_out *o;
-    KVREF_TRY(kvref_out_open(&o, path, err));
-    kvref_status s = put_codes(codes, put_file, o, err);
-    if (s == KVREF_OK) return kvref_out_commit(&o, err);
-    kvref_out_abort(&o);
+    size_t n_byte;
+    uint8_t *file = encode(codes, &n_byte);
+    if (!file) return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", path);
+    kvref_status s = strcmp(path, "-") == 0 ? put_standard(file, n_byte, err)
+                                            : put_file(file, n_byte, path, err);
+    free(file);
     return s;
 }
 

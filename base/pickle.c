@@ -292,11 +292,9 @@ static kvref_status step(kvref_pickle *p, uint8_t op, kvref_error *err)
     case ')':
         return make_tuple(p, 0, 0, err);
     case 0x85:
-        return make_tuple(p, 1, 0, err);
     case 0x86:
-        return make_tuple(p, 2, 0, err);
     case 0x87:
-        return make_tuple(p, 3, 0, err);
+        return make_tuple(p, op - 0x84u, 0, err);
     case 't':
     case 'u':
     case 'e':

@@ -26,7 +26,7 @@ void make_put(make_bytes *b, const void *data, size_t n)
 
 void make_uint(make_bytes *b, uint64_t value, int width)
 {
-    for (int k = 0; k < width; k++) make_put(b, &(uint8_t){(uint8_t)(value >> 8 * k)}, 1);
+    for (; width > 0; width--, value >>= 8) make_put(b, &(uint8_t){value & 255}, 1);
 }
 
 static void put_op(make_bytes *b, int op)
@@ -127,7 +127,7 @@ static void put_word(make_bytes *b, char *word)
             put_op(b, word[0]);
     } else if (word[0] == 'P') {
         put_op(b, 0x80);
-        put_op(b, atoi(word + 1));
+        put_op(b, (int)strtol(word + 1, NULL, 10));
     } else if (word[0] == 'x') {
         put_op(b, (int)strtol(word + 1, NULL, 16));
     } else if (strchr(memo, word[0])) {
@@ -147,7 +147,7 @@ static void put_word(make_bytes *b, char *word)
 void make_pickle(make_bytes *b, const char *words)
 {
     while (*words) {
-        char word[256];
+        char word[600];
         size_t n = strcspn(words, " ");
         if (n >= sizeof word) abort();
         memcpy(word, words, n);

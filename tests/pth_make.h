@@ -33,7 +33,7 @@ void make_pickle(make_bytes *b, const char *words);
 typedef struct make_zip {
     make_bytes out;
     int n_entry;
-    char name[MAKE_MAX_ENTRY][64];
+    char name[MAKE_MAX_ENTRY][1100];
     size_t local[MAKE_MAX_ENTRY], n_byte[MAKE_MAX_ENTRY], central[MAKE_MAX_ENTRY];
     uint32_t crc[MAKE_MAX_ENTRY];
     unsigned wide;              /* bit i: entry i has its numbers in the zip64 extra field */

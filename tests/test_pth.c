@@ -223,6 +223,25 @@ START_TEST(what_is_no_tensor_is_ignored_and_noted)
 }
 END_TEST
 
+START_TEST(names_hold_up_to_255_bytes)
+{
+    char words[900], name[300];
+    memset(name, 'n', sizeof name);
+    snprintf(words, sizeof words, "P2 } '%.255s' T:ByteStorage:0:4:0:1:1 s .", name);
+    read_words(words, 4);
+    ck_assert_uint_eq(strlen(kvref_file_at(file, 0)->name), 255);
+    snprintf(words, sizeof words, "P2 } '%.256s' N s .", name);
+    read_words(words, 4);
+    ck_assert_ptr_nonnull(strstr(notes, "1 values without a usable name are ignored"));
+    done();
+    snprintf(words, sizeof words, "P2 } '%.256s' T:ByteStorage:0:4:0:1:1 s .", name);
+    make_archive(&zip, words, 4);
+    make_end(&zip, 0);
+    must_fail(parse(&file), KVREF_E_FORMAT, err, "a name of 256 bytes");
+    done();
+}
+END_TEST
+
 START_TEST(a_state_dict_inside_is_taken_and_the_last_one_wins)
 {
     read_words("P2 } ( 'epoch' 3 'state_dict' 5 'w' T:ByteStorage:0:4:0:1:1 'state_dict' D 'v' "
@@ -335,6 +354,7 @@ int main(void)
     tcase_add_test(tc, what_is_put_in_the_memo_comes_back);
     tcase_add_test(tc, the_last_value_of_a_name_wins);
     tcase_add_test(tc, what_is_no_tensor_is_ignored_and_noted);
+    tcase_add_test(tc, names_hold_up_to_255_bytes);
     tcase_add_test(tc, a_state_dict_inside_is_taken_and_the_last_one_wins);
     tcase_add_test(tc, parameters_and_tensors_with_metadata_are_tensors);
     tcase_add_test(tc, generator_names_are_unwrapped_and_others_dropped);
