@@ -1,5 +1,6 @@
 check_LIBRARIES += %D%/libsupport.a
-%C%_libsupport_a_SOURCES = %D%/support.c %D%/support.h %D%/world.c %D%/world.h
+%C%_libsupport_a_SOURCES = %D%/support.c %D%/support.h \
+	%D%/run.c %D%/run.h %D%/scene.c %D%/scene.h %D%/world.c %D%/world.h
 %C%_libsupport_a_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 
 AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
@@ -200,12 +201,12 @@ check_PROGRAMS += %D%/test_tokenizer_file
 %C%_test_tokenizer_file_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_attention
-%C%_test_attention_SOURCES = %D%/test_attention.c %D%/scene.c %D%/scene.h
+%C%_test_attention_SOURCES = %D%/test_attention.c
 %C%_test_attention_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_attention_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_decoder
-%C%_test_decoder_SOURCES = %D%/test_decoder.c %D%/run.c %D%/run.h
+%C%_test_decoder_SOURCES = %D%/test_decoder.c
 %C%_test_decoder_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_decoder_LDADD = $(TEST_LIBS)
 check_PROGRAMS += %D%/test_pth

@@ -145,6 +145,15 @@ void world_close(world *w)
     *w = (world){0};
 }
 
+kvref_decoder *world_decoder(const world *w, kvref_decoder_opts opts)
+{
+    kvref_decoder *d;
+    kvref_error err;
+    if (!opts.n_thread) opts.n_thread = 1;
+    must(ref_decoder_open(&d, &w->config, &w->weights, &opts, &err), err);
+    return d;
+}
+
 int32_t *world_frames(const kvref_config *c, int n, uint32_t seed)
 {
     int32_t *frames = calloc((size_t)n * (size_t)(1 + c->n_codebook), sizeof *frames);

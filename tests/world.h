@@ -29,6 +29,9 @@ kvref_config world_odd(void);
 void world_open(world *w, const kvref_config *config, kvref_dtype dtype, size_t misalign);
 void world_close(world *w);
 
+/* A decoder on w; one thread unless opts says otherwise. */
+kvref_decoder *world_decoder(const world *w, kvref_decoder_opts opts);
+
 /* n frames [n, 1+N]: text and audio mixed, all in range. To be freed. */
 int32_t *world_frames(const kvref_config *config, int n, uint32_t seed);
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* What a step costs beside time: no allocation, and memory only as far as the cache is filled.
+ */
+#include "tests/run.h"
+#include "tests/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): names that the linker option prescribes */
+
+/* The linker sends the library's calls here (--wrap). */
+static int n_alloc;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
+
+void *__wrap_malloc(size_t n)
+{
+    n_alloc++;
+    return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    n_alloc++;
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    n_alloc++;
+    return __real_realloc(p, n);
+}
+
+void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
+{
+    n_alloc++;
+    return __real_mmap(at, n, prot, flags, fd, offset);
+}
+
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+START_TEST(no_step_allocates)
+{
+    for (int mode = 0; mode < 4; mode++) {
+        kvref_config config = mode % 2 ? world_odd() : world_tiny();
+        world w;
+        world_open(&w, &config, KVREF_BF16, 0);
+        kvref_decoder *d;
+        kvref_error err;
+        kvref_decoder_opts opts = {
+            .capacity = 300, .n_thread = 2, .attention = (kvref_attention)(mode / 2)};
+        n_alloc = 0;
+        must(ref_decoder_open(&d, &config, &w.weights, &opts, &err), err);
+        ck_assert_int_ge(n_alloc, 2); /* the counter works */
+        int32_t *frames = world_frames(&config, 210, 1);
+        float logits[64];
+        kvref_status status = KVREF_OK; /* Check allocates in its assertions: none in here */
+        n_alloc = 0;
+        for (int n = 0; n < 210 && status == KVREF_OK; n += n ? 1 : 200) {
+            const int32_t *frame = frames + n * (1 + config.n_codebook);
+            status = ref_slow(d, logits, frame, n ? 1 : 200, &err);
+            for (int book = 1; book < config.n_codebook && status == KVREF_OK; book++)
+                status = ref_fast(d, logits, book, 1, &err);
+        }
+        if (status == KVREF_OK) status = ref_rewind(d, 100, &err);
+        if (status == KVREF_OK) status = ref_slow(d, logits, frames, 5, &err);
+        int n_step = n_alloc;
+        must(status, err);
+        ck_assert_int_eq(n_step, 0);
+        ref_decoder_close(&d);
+        free(frames);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ---- memory of a model as wide as S2-Pro, two layers, every weight 0 ---- */
+
+static size_t page;
+
+static kvref_weight zeros(int n_row, int n_col)
+{
+    size_t n = (size_t)n_row * (size_t)n_col * 2;
+    void *data = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(data != MAP_FAILED);
+    return (kvref_weight){data, KVREF_BF16, n_row, n_col};
+}
+
+static kvref_layer zero_layer(const kvref_stack *s)
+{
+    int q = s->n_head * s->d_head, k = s->n_kv_head * s->d_head, d = s->d_model;
+    return (kvref_layer){.attn_norm = zeros(1, d),
+                         .wq = zeros(q, d),
+                         .wk = zeros(k, d),
+                         .wv = zeros(k, d),
+                         .q_norm = zeros(1, s->d_head),
+                         .k_norm = zeros(1, s->d_head),
+                         .wo = zeros(d, q),
+                         .ffn_norm = zeros(1, d),
+                         .w1 = zeros(s->d_ff, d),
+                         .w3 = zeros(s->d_ff, d),
+                         .w2 = zeros(d, s->d_ff)};
+}
+
+static size_t resident(const void *from, size_t n)
+{
+    unsigned char *map = malloc(n / page + 1);
+    size_t start = (uintptr_t)from / page * page, count = 0;
+    ck_assert_ptr_nonnull(map);
+    ck_assert(mincore((void *)start, n, map) == 0);
+    for (size_t i = 0; i < (n + page - 1) / page; i++) count += map[i] & 1u;
+    free(map);
+    return count * page;
+}
+
+START_TEST(resident_memory_follows_the_filled_prefix)
+{
+    enum { CAPACITY = 32768, N = 21 };
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    kvref_config config = world_tiny();
+    config.slow = (kvref_stack){2, 2560, 32, 8, 128, 9728, false, false, true};
+    config.fast = (kvref_stack){1, 2560, 32, 8, 128, 9728, false, false, false};
+    config.n_codebook = 10;
+    kvref_layer slow[2] = {zero_layer(&config.slow), zero_layer(&config.slow)};
+    kvref_layer fast[1] = {zero_layer(&config.fast)};
+    kvref_weights weights = {.embed = zeros(128, 2560),
+                             .codebook_embed = zeros(320, 2560),
+                             .slow = slow,
+                             .norm = zeros(1, 2560),
+                             .head = zeros(128, 2560),
+                             .fast_embed = zeros(32, 2560),
+                             .fast = fast,
+                             .fast_norm = zeros(1, 2560),
+                             .fast_head = zeros(32, 2560)};
+    kvref_decoder *d;
+    kvref_error err;
+    kvref_decoder_opts opts = {.capacity = CAPACITY, .n_thread = 2};
+    must(ref_decoder_open(&d, &config, &weights, &opts, &err), err);
+    size_t at_open = resident(d->map, d->n_map);
+    int32_t *frames = world_frames(&config, N, 1);
+    float logits[64];
+    must(ref_slow(d, logits, frames, N - 1, &err), err);
+    must(ref_slow(d, logits, frames + (N - 1) * 11, 1, &err), err);
+    size_t kv = 0, head_limit = (N * 128 * sizeof(float) + page - 1) / page * page + page;
+    for (int i = 0; i < 2 * 2 * 8; i++) {
+        size_t head =
+            resident(d->slow.kv.base + (size_t)i * d->slow.kv.head_byte, d->slow.kv.head_byte);
+        ck_assert_uint_le(head, head_limit);
+        kv += head;
+    }
+    size_t all = resident(d->map, d->n_map);
+    printf("capacity %d, %d positions: reserved %.1f MiB, resident %.2f MiB at open, %.2f MiB "
+           "after, K and V %.2f MiB\n",
+           CAPACITY,
+           N,
+           (double)d->n_map / 1048576,
+           (double)at_open / 1048576,
+           (double)all / 1048576,
+           (double)kv / 1048576);
+    ck_assert_uint_ge(d->n_map,
+                      (size_t)CAPACITY * 2 * 2 * 8 * 128 * 4); /* 512 MiB are reserved */
+    ck_assert_uint_le(at_open, 64 * page);
+    ck_assert_uint_le(all, (size_t)16 << 20); /* scratch for 20 rows, two panels */
+    ref_decoder_close(&d);
+    free(frames);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("decoder_cost");
+    TCase *tc = tcase_create("cost");
+    tcase_add_test(tc, no_step_allocates);
+    tcase_add_test(tc, resident_memory_follows_the_filled_prefix);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
