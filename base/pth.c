@@ -5,8 +5,7 @@
  * and tensor; a name set twice has its last value, what is no tensor is ignored and noted.
  * If any name contains "generator" (the training form of the codec, spec 01 section 5.3), only
  * names with "generator." are kept and lose it; a language model has no such names. All other
- * renaming is the loader's, which finds the first name of the dict as metadata
- * "pth.first_name". */
+ * renaming is the loader's. */
 #include "base/pth.h"
 
 #include <stdlib.h>
@@ -168,10 +167,6 @@ static kvref_status collect(kvref_pth *r, items *all, kvref_value dict, kvref_er
             continue;
         }
         KVREF_TRY(add_item(r, all, pair, order, err));
-        if (order || !all->n) continue;
-        char first[KVREF_MAX_NAME + 1] = {0};
-        memcpy(first, all->item[0].name, all->item[0].n_name);
-        KVREF_TRY(kvref_file_add_meta(r->file, "pth.first_name", first, err));
     }
     settle_names(all);
     return KVREF_OK;
