@@ -78,7 +78,7 @@ typedef struct job {
 static int on_frame(void *user, int n_frame, int limit)
 {
     job *j = user;
-    if (n_frame == 1) j->meter.start = j->first = term_clock();
+    if (n_frame == 1) j->meter.shown = j->meter.start = j->first = term_clock();
     term_meter_show(&j->meter, (uint64_t)n_frame, (uint64_t)limit);
     return 0;
 }
@@ -86,15 +86,13 @@ static int on_frame(void *user, int n_frame, int limit)
 static kvref_status
 write_trace(job *j, kvref_trace *trace, int sample, int batch, int n_frame, kvref_error *err)
 {
-    char path[4096];
-    bool many = j->args->n_sample > 1 || j->s.batches.n > 1;
+    char middle[4096], numbered[4096];
+    const char *path = j->args->trace;
     KVREF_TRY(session_describe(&j->s, trace, err));
-    if (many) {
-        char middle[4096];
-        KVREF_TRY(report_numbered(middle, sizeof middle, j->args->trace, sample, err));
-        KVREF_TRY(report_numbered(path, sizeof path, middle, batch, err));
-    } else {
-        snprintf(path, sizeof path, "%s", j->args->trace);
+    if (j->args->n_sample > 1 || j->s.batches.n > 1) {
+        KVREF_TRY(report_numbered(middle, sizeof middle, path, sample, err));
+        KVREF_TRY(report_numbered(numbered, sizeof numbered, middle, batch, err));
+        path = numbered;
     }
     term_hold();
     kvref_status s = kvref_trace_write(trace, path, n_frame, err);
@@ -168,11 +166,11 @@ static kvref_status append(kvref_codes *to, const kvref_codes *from, kvref_error
 
 static kvref_status write_codes(job *j, int sample, kvref_error *err)
 {
-    char path[4096];
+    char numbered[4096];
+    const char *path = j->args->out;
     if (j->args->n_sample > 1) {
-        KVREF_TRY(report_numbered(path, sizeof path, j->args->out, sample, err));
-    } else {
-        snprintf(path, sizeof path, "%s", j->args->out);
+        KVREF_TRY(report_numbered(numbered, sizeof numbered, path, sample, err));
+        path = numbered;
     }
     term_hold();
     kvref_status s = kvref_codes_write(&j->all, path, err);
