@@ -8,6 +8,8 @@ AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 TEST_LIBS = %D%/libsupport.a $(KVREF_LIBS) $(CHECK_LIBS)
 
+EXTRA_DIST += %D%/fuzz
+
 check_PROGRAMS += %D%/test_fmath
 %C%_test_fmath_SOURCES = %D%/test_fmath.c
 %C%_test_fmath_CPPFLAGS = $(TEST_CPPFLAGS)

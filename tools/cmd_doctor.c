@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* kvref doctor: the machine, what is built in, and a self-test of the arithmetic. */
-#define PCRE2_CODE_UNIT_WIDTH 8 /* the one width that is linked */
 #include "base/base.h"
 #include "config.h"
 #include "kvref/blas.h"
@@ -12,7 +11,6 @@
 
 #include <cblas.h>
 #include <jansson.h>
-#include <pcre2.h>
 #include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,8 +105,6 @@ static void put_libraries(json_t *o)
             : "poor: --linear blas starts kvref again with OPENBLAS_CORETYPE set");
     put(o, "jansson", JANSSON_VERSION);
     put(o, "utf8proc", utf8proc_version());
-    snprintf(text, sizeof text, "%d.%d", PCRE2_MAJOR, PCRE2_MINOR);
-    put(o, "pcre2", text);
     put(o, "sndfile", sf_version_string());
     put(o, "cuda", "not built in");
 }
