@@ -4,6 +4,8 @@ noinst_HEADERS += \
 	%D%/lanes.h \
 	%D%/ref.h
 
+EXTRA_DIST += %D%/README.md
+
 libkvref_a_SOURCES += \
 	%D%/attention.c \
 	%D%/backend.c \
