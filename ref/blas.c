@@ -5,7 +5,7 @@
  * four times slower than it could be. The names below are those of openblas_get_corename. */
 #include "kvref/blas.h"
 
-#include "base/base.h"
+#include "ref/ref.h"
 
 #include <cblas.h>
 #include <math.h>
@@ -108,4 +108,15 @@ kvref_status kvref_blas_selftest(kvref_error *err)
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         KVREF_TRY(test_shape(shape[i][0], shape[i][1], shape[i][2], err));
     return KVREF_OK;
+}
+
+kvref_status ref_blas_check(const kvref_log *log, kvref_error *err)
+{
+    const char *found, *wanted;
+    if (!kvref_blas_core(&found, &wanted))
+        kvref_note(log,
+                   "OpenBLAS runs its %s kernels on this CPU: set OPENBLAS_CORETYPE=%s",
+                   found,
+                   wanted);
+    return kvref_blas_selftest(err);
 }

@@ -2,7 +2,6 @@
 /* The public side of the codec: opening, whole and streamed decoding, encoding. A whole signal
  * is a stream that is fed pieces of the largest size. */
 #include "ref/codec.h"
-#include "kvref/blas.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,16 +61,6 @@ static void choose_pieces(kvref_codec *c)
     }
 }
 
-static void warn_of_blas(const kvref_codec *c)
-{
-    const char *found, *wanted;
-    if (c->opts.conv != KVREF_CONV_BLAS || kvref_blas_core(&found, &wanted)) return;
-    kvref_note(&c->opts.log,
-               "OpenBLAS runs its %s kernels, which are slow here: OPENBLAS_CORETYPE=%s",
-               found,
-               wanted);
-}
-
 static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
 {
     KVREF_TRY(kvref_file_open(&c->file, path, &c->opts.log, err));
@@ -106,8 +95,9 @@ kvref_status kvref_codec_open(kvref_codec **out,
     c->simd = ref_simd_best();
     c->info.parts = opts->parts ? opts->parts : all;
     char *file = NULL;
-    warn_of_blas(c);
     kvref_status status = locate(&file, path, err);
+    if (status == KVREF_OK && opts->conv == KVREF_CONV_BLAS)
+        status = ref_blas_check(&opts->log, err);
     if (status == KVREF_OK) status = load(c, file, err);
     free(file);
     if (status != KVREF_OK) {

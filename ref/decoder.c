@@ -2,8 +2,6 @@
 /* Opening and closing a decoder, the choice of its variants, and its taps. */
 #include "ref/ref.h"
 
-#include "kvref/blas.h"
-
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -95,15 +93,9 @@ static kvref_status check(const kvref_decoder_opts *opts, kvref_error *err)
 
 static kvref_status choose_linear(kvref_decoder *d, kvref_error *err)
 {
-    const char *found, *wanted;
     d->tools.linear = d->opts.linear;
     if (d->opts.linear == KVREF_LINEAR_EXACT) return KVREF_OK;
-    if (!kvref_blas_core(&found, &wanted))
-        kvref_note(&d->opts.log,
-                   "OpenBLAS runs its %s kernels on this CPU: set OPENBLAS_CORETYPE=%s",
-                   found,
-                   wanted);
-    return kvref_blas_selftest(err);
+    return ref_blas_check(&d->opts.log, err);
 }
 
 /* Everything after the allocation of *d. */

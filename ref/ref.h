@@ -111,6 +111,11 @@ void ref_embed(const ref_tools *tools,
 /* gate[i] = R(R(silu(gate[i])) * up[i]), n values. */
 void ref_swiglu(float *gate, const float *up, size_t n);
 
+/* ---- blas.c ---- */
+
+/* Whoever is about to use OpenBLAS: notes slow kernels, and fails if they are wrong. */
+kvref_status ref_blas_check(const kvref_log *log, kvref_error *err);
+
 /* ---- rope.c ---- */
 
 typedef struct ref_rope {

@@ -298,3 +298,13 @@ check_PROGRAMS += %D%/test_codec_load
 %C%_test_codec_load_SOURCES = %D%/test_codec_load.c $(codec_toy)
 %C%_test_codec_load_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_codec_load_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_codec_ops
+%C%_test_codec_ops_SOURCES = %D%/test_codec_ops.c $(codec_toy)
+%C%_test_codec_ops_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_codec_ops_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_resample
+%C%_test_resample_SOURCES = %D%/test_resample.c
+%C%_test_resample_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_resample_LDADD = $(TEST_LIBS)
