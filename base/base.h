@@ -9,11 +9,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fills *err (if not NULL) and returns status, for `return kvref_fail(...)`. Control bytes and
- * invalid UTF-8 in the formatted text are replaced by '?', so that names taken from hostile
- * files cannot reach a terminal. Over-long texts end in "...". */
-kvref_status kvref_fail(kvref_error *err, kvref_status status, const char *format, ...)
+/* Fills *err (if not NULL). Control bytes and invalid UTF-8 in the formatted text are replaced
+ * by '?', so that names taken from hostile files cannot reach a terminal. Over-long texts end
+ * in "...". Returns 0. */
+int kvref_report(kvref_error *err, kvref_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Reports and has the value status, for `return kvref_fail(err, status, format, ...)`. A macro,
+ * because a checker must see that the value is the status and never KVREF_OK. */
+#define kvref_fail(err, status, ...)                                                           \
+    kvref_failed(status, kvref_report(err, status, __VA_ARGS__))
+static inline kvref_status kvref_failed(kvref_status status, int reported)
+{
+    (void)reported;
+    return status;
+}
 
 /* Sends one formatted line to a log; does nothing when log or log->line is NULL. */
 void kvref_note(const kvref_log *log, const char *format, ...)

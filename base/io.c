@@ -159,7 +159,7 @@ void kvref_out_abort(kvref_out **o)
 {
     kvref_out *p = *o;
     if (!p) return;
-    if (p->file) fclose(p->file);
+    if (p->file) (void)fclose(p->file);
     if (p->temp) unlink(p->temp);
     free(p->temp);
     free(p->path);

@@ -20,9 +20,14 @@ static kvref_status bad(const kvref_json_walk *w, const char *want, kvref_error 
                       found);
 }
 
+static bool is_one_of(char c, const char *set)
+{
+    return c && strchr(set, c);
+}
+
 static void skip_space(kvref_json_walk *w)
 {
-    while (w->at < w->end && memchr(" \t\r\n", *w->at, 4)) w->at++;
+    while (w->at < w->end && is_one_of(*w->at, " \t\r\n")) w->at++;
 }
 
 static bool next_is(const kvref_json_walk *w, char c)
@@ -68,7 +73,7 @@ static kvref_status skip_value(kvref_json_walk *w, kvref_error *err)
             if (depth-- == 0) return bad(w, "a value", err);
         } else if (depth == 0) {
             size_t n = 0, left = (size_t)(w->end - w->at);
-            while (n < left && !memchr(" \t\r\n,:[]{}\"", w->at[n], 11)) n++;
+            while (n < left && !is_one_of(w->at[n], " \t\r\n,:[]{}\"")) n++;
             if (n == 0) return bad(w, "a value", err);
             w->at += n;
             return KVREF_OK;

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,11 +43,9 @@ static void delete_all(char *name, const char *text)
 /* prefix + rest in fresh memory. */
 static char *join(const char *prefix, const char *rest)
 {
-    size_t n = strlen(prefix), m = strlen(rest);
-    char *name = malloc(n + m + 1);
-    if (!name) return NULL;
-    memcpy(name, prefix, n);
-    memcpy(name + n, rest, m + 1);
+    size_t need = strlen(prefix) + strlen(rest) + 1;
+    char *name = malloc(need);
+    if (name) snprintf(name, need, "%s%s", prefix, rest);
     return name;
 }
 

@@ -123,7 +123,7 @@ static kvref_status
 read_offsets(span *out, kvref_tensor *t, const reader *r, const json_t *entry, kvref_error *err)
 {
     const json_t *v = json_object_get(entry, "data_offsets"), *pos;
-    json_int_t at[2];
+    json_int_t at[2] = {0};
     size_t i;
     if (!json_is_array(v) || json_array_size(v) != 2)
         return entry_error(r, t->name, "data_offsets", "an array of two", v, err);

@@ -54,7 +54,7 @@ static void format_line(char *text, size_t cap, const char *format, va_list args
     clean(text);
 }
 
-kvref_status kvref_fail(kvref_error *err, kvref_status status, const char *format, ...)
+int kvref_report(kvref_error *err, kvref_status status, const char *format, ...)
 {
     if (err) {
         va_list args;
@@ -63,7 +63,7 @@ kvref_status kvref_fail(kvref_error *err, kvref_status status, const char *forma
         format_line(err->text, sizeof err->text, format, args);
         va_end(args);
     }
-    return status;
+    return 0;
 }
 
 void kvref_note(const kvref_log *log, const char *format, ...)

@@ -68,8 +68,8 @@ append_meta(text *t, const char *const *meta, int n_meta, const char *path, kvre
     KVREF_TRY(append_key(t, "__metadata__", path, err));
     KVREF_TRY(append(t, "{", 1, err));
     for (int i = 0; i < n_meta; i++) {
-        KVREF_TRY(append_key(t, meta[2 * i], path, err));
-        KVREF_TRY(append_string(t, meta[2 * i + 1], path, err));
+        KVREF_TRY(append_key(t, meta[2 * (size_t)i], path, err));
+        KVREF_TRY(append_string(t, meta[2 * (size_t)i + 1], path, err));
     }
     return append(t, "}", 1, err);
 }

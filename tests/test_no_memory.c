@@ -13,6 +13,7 @@ static bool fails(void)
     return left >= 0 && left-- == 0;
 }
 
+/* The names that the linker gives them. NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
@@ -48,6 +49,7 @@ char *__wrap_strndup(const char *s, size_t n)
 {
     return fails() ? NULL : __real_strndup(s, n);
 }
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 /* Runs call(arg) with ever later failures until it succeeds; returns the number of tries. */
 static int starve(kvref_status (*call)(void *arg), void *arg)

@@ -117,10 +117,10 @@ END_TEST
 START_TEST(a_header_of_exactly_100000_bytes_is_read)
 {
     for (int over = 0; over < 2; over++) {
+        static char header[100001];
         size_t n = 100000;
-        char *header = malloc(n);
-        memset(header, ' ', n);
-        memcpy(header, "{\"a\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[0,5]}}", 53);
+        const char *json = "{\"a\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[0,5]}}";
+        snprintf(header, sizeof header, "%-100000s", json);
         const char *path = put_as("100000", n + (size_t)over, header, n, 5);
         kvref_file *f;
         if (over) {
@@ -130,7 +130,6 @@ START_TEST(a_header_of_exactly_100000_bytes_is_read)
             ck_assert_mem_eq(kvref_file_at(f, 0)->data, "\0\1\2\3\4", 5);
             kvref_file_close(&f);
         }
-        free(header);
     }
 }
 END_TEST
@@ -228,7 +227,7 @@ START_TEST(truncation_at_every_byte_is_refused)
     size_t n_header = strlen(header), n = 8 + n_header + 10;
     memset(whole, 0, sizeof whole);
     whole[0] = (char)n_header;
-    memcpy(whole + 8, header, n_header);
+    snprintf(whole + 8, sizeof whole - 8, "%s", header);
     const char *path = support_path(support_temp_dir(), "cut");
     for (size_t cut = 0; cut < n; cut++) {
         support_write(path, whole, cut);
@@ -245,14 +244,14 @@ START_TEST(metadata_is_bounded)
     fputs("{\"__metadata__\":{\"x\":\"\"", f);
     for (int i = 0; i < 1024; i++) fprintf(f, ",\"%d\":\"\"", i);
     fputs("}}", f);
-    fclose(f);
+    (void)fclose(f);
     refuse(put("meta", text, 0), "more than 1024 entries");
     free(text);
     f = open_memstream(&text, &n);
     fputs("{\"__metadata__\":{\"x\":\"\"", f);
     for (int i = 0; i < 20; i++) fprintf(f, ",\"k%d\":\"%060000d\"", i, 0);
     fputs("}}", f);
-    fclose(f);
+    (void)fclose(f);
     refuse(put("meta", text, 0), "expected at most 1048576");
     free(text);
 }

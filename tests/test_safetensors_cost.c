@@ -41,9 +41,7 @@ static void write_header(const char *path, const char *piece, size_t n_big, cons
     }
     memcpy(at, tail, n_tail);
     FILE *f = fopen(path, "wb");
-    fwrite(&n, 8, 1, f);
-    fwrite(text, 1, n, f);
-    fclose(f);
+    if (!f || fwrite(&n, 8, 1, f) != 1 || fwrite(text, 1, n, f) != n || fclose(f) != 0) abort();
     free(text);
 }
 
@@ -103,7 +101,7 @@ START_TEST(one_huge_value_is_refused_unparsed)
     if (pid == 0) {
         uint64_t n = 20000010;
         FILE *f = fopen(path, "wb");
-        fwrite(&n, 8, 1, f);
+        if (!f || fwrite(&n, 8, 1, f) != 1) abort();
         fputs("{\"a\":[0", f);
         for (int i = 0; i < 10000000; i++) fputs(",0", f);
         fputs("] }", f);

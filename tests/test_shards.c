@@ -13,11 +13,14 @@
 
 static kvref_error err;
 static const char *dir;
+static char heard[4096];
 
 static void setup(void)
 {
     static char path[1024];
-    snprintf(path, sizeof path, "%s/case-%d", support_temp_dir(), (int)getpid());
+    static int serial;
+    snprintf(path, sizeof path, "%s/%d-%d", support_temp_dir(), (int)getpid(), serial++);
+    heard[0] = 0;
     mkdir(path, 0777);
     dir = path;
 }
@@ -191,7 +194,7 @@ START_TEST(a_full_disk_leaves_the_old_file)
         if (!strstr(target, ".kvref-")) continue;
         FILE *full = fopen("/dev/full", "wb");
         dup2(fileno(full), fd);
-        fclose(full);
+        (void)fclose(full);
     }
     char block[8192] = {0};
     must_fail(kvref_out_put(o, block, sizeof block, &err), KVREF_E_IO, err, "No space");
@@ -203,8 +206,6 @@ START_TEST(a_full_disk_leaves_the_old_file)
     ck_assert_int_eq(n_file(), 1);
 }
 END_TEST
-
-static char heard[4096];
 
 static void hear(void *user, const char *text)
 {
