@@ -237,9 +237,14 @@ EXTRA_PROGRAMS += %D%/bench_codec
 %C%_bench_codec_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_synth_files
-%C%_test_synth_files_SOURCES = %D%/test_synth_files.c
+%C%_test_synth_files_SOURCES = %D%/test_synth_files.c %D%/synth_make.h
 %C%_test_synth_files_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_synth_files_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_synth_refusals
+%C%_test_synth_refusals_SOURCES = %D%/test_synth_refusals.c %D%/synth_make.h
+%C%_test_synth_refusals_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_synth_refusals_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_synth_tokenizer
 %C%_test_synth_tokenizer_SOURCES = %D%/test_synth_tokenizer.c
