@@ -95,12 +95,14 @@ add_turn(filler *f, const char *text, size_t n_byte, int chunk_length, kvref_err
 }
 
 /* Cuts text, which begins with a tag of n_tag bytes. */
-static kvref_status
-add_turns(filler *f, const char *text, size_t n_byte, int chunk_length, kvref_error *err)
+static kvref_status add_turns(filler *f,
+                              const char *text,
+                              size_t n_byte,
+                              size_t n_tag,
+                              int chunk_length,
+                              kvref_error *err)
 {
     const char *end = text + n_byte;
-    size_t n_tag;
-    kvref_speaker_tag(&n_tag, text, n_byte);
     while (text) {
         const char *body = text + n_tag;
         const char *next = kvref_speaker_tag(&n_tag, body, (size_t)(end - body));
@@ -121,11 +123,11 @@ kvref_status kvref_prompt_split(kvref_texts *out,
     *out = (kvref_texts){0};
     if (dropped) *dropped = 0;
     KVREF_TRY(kvref_text_check(text, n_byte, "text", err));
-    size_t n_tag;
+    size_t n_tag = 0;
     const char *tag = kvref_speaker_tag(&n_tag, text, n_byte);
     filler f = {.out = out};
     kvref_status status =
-        tag ? add_turns(&f, tag, n_byte - (size_t)(tag - text), chunk_length, err)
+        tag ? add_turns(&f, tag, n_byte - (size_t)(tag - text), n_tag, chunk_length, err)
             : kvref_bytes_append(&f.now, text, n_byte, err);
     if (status == KVREF_OK) status = finish_batch(&f, err);
     if (status != KVREF_OK) {

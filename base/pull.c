@@ -38,7 +38,8 @@ char kvref_pull_peek(kvref_pull *p)
     while (p->at < p->end &&
            (*p->at == ' ' || *p->at == '\n' || *p->at == '\t' || *p->at == '\r'))
         p->at++;
-    return p->at < p->end ? *p->at : 0;
+    if (p->at == p->end) return 0;
+    return *p->at;
 }
 
 kvref_status kvref_pull_expect(kvref_pull *p, char c)

@@ -114,11 +114,11 @@ static kvref_status sort_tokens(kvref_tokenizer *tok, const char *name, kvref_er
 /* Added tokens in order of their text, by first byte. */
 static kvref_status index_added(kvref_tokenizer *tok, const char *name, kvref_error *err)
 {
-    tok->added = calloc(tok->n_token, sizeof *tok->added);
+    tok->added = calloc(tok->n_token, sizeof(kvref_token *));
     if (!tok->added) return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", name);
     for (uint32_t i = 0; i < tok->n_token; i++)
         if (tok->token[i].added) tok->added[tok->n_added++] = &tok->token[i];
-    qsort(tok->added, tok->n_added, sizeof *tok->added, by_name);
+    qsort(tok->added, tok->n_added, sizeof(kvref_token *), by_name);
     for (uint32_t i = 0; i < tok->n_added; i++)
         tok->added_start[(unsigned char)tok->added[i]->name[0] + 1] = i + 1;
     for (int b = 0; b < 256; b++)

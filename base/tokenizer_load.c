@@ -47,12 +47,12 @@ static kvref_status take(load *l, json_t *into, const kvref_json_walk *w, bool i
     if (json_object_get(into, key))
         return kvref_fail(
             l->err, KVREF_E_FORMAT, "%s: expected one \"%.60s\", found two", l->name, key);
-    span *large = in_model && !strcmp(key, "vocab")           ? &l->vocab
-                  : in_model && !strcmp(key, "merges")        ? &l->merges
-                  : !in_model && !strcmp(key, "added_tokens") ? &l->added
-                                                              : NULL;
-    if (large) {
-        *large = here;
+    bool vocab = in_model && !strcmp(key, "vocab"), merges = in_model && !strcmp(key, "merges");
+    bool added = !in_model && !strcmp(key, "added_tokens");
+    if (vocab) l->vocab = here;
+    if (merges) l->merges = here;
+    if (added) l->added = here;
+    if (vocab || merges || added) {
         value = json_null();
     } else if (!in_model && !strcmp(key, "model")) {
         value = json_object();
@@ -275,7 +275,7 @@ static kvref_status build(load *l, span text)
     KVREF_TRY(read_settings(l, text));
     /* An entry of n bytes takes n + 1, and as many again for its bytes, but at least n + 4 in
      * the file with quotes, colon and id. */
-    l->cap_text = 2 * (l->vocab.n_byte + l->added.n_byte);
+    l->cap_text = 2 * (l->vocab.n_byte + l->added.n_byte) + 1;
     tok->text = malloc(l->cap_text);
     if (!tok->text) return out_of_memory(l);
     KVREF_TRY(read_vocab(l));

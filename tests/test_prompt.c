@@ -45,8 +45,9 @@ static int check_part(const kvref_frames *out, int t, const part *p)
     int n = p->text ? (int)ids.n : p->codes->n_frame;
     for (int i = 0; i < n; i++, t++) {
         ck_assert_int_lt(t, out->n_frame);
-        const int32_t *row = out->value + t * (1 + N);
-        const int32_t *code = p->text ? (const int32_t[N]){0} : p->codes->code + i * N;
+        const int32_t *row = out->value + (ptrdiff_t)t * (1 + N);
+        const int32_t *code =
+            p->text ? (const int32_t[N]){0} : p->codes->code + (ptrdiff_t)i * N;
         int32_t id = p->text ? ids.id[i] : config.semantic_begin + code[0];
         ck_assert_msg(row[0] == id, "position %d: id %d, not %d", t, row[0], id);
         ck_assert_mem_eq(row + 1, code, N * sizeof *row);
@@ -70,16 +71,18 @@ static void check_parts(const kvref_prompt_in *in, const part *parts, int n_part
 static int32_t code_a[2 * N] = {5, 1, 2, 31, 0, 7}, code_b[N] = {0, 30, 1};
 static const kvref_codes two_frames = {N, 2, code_a}, one_frame = {N, 1, code_b};
 
-/* Batches that point at string constants. */
-static char *text_of[4];
+/* The batches of a prompt. */
+static char copy[4][64], *text_of[4];
 static size_t size_of[4];
 static kvref_texts batches = {text_of, size_of, 0};
 
 static kvref_prompt_in input(int n, const char *const *text)
 {
     for (int i = 0; i < n; i++) {
-        text_of[i] = (char *)(uintptr_t)text[i];
         size_of[i] = strlen(text[i]);
+        ck_assert_uint_lt(size_of[i], sizeof copy[i]);
+        memcpy(copy[i], text[i], size_of[i] + 1);
+        text_of[i] = copy[i];
     }
     batches.n = n;
     return (kvref_prompt_in){.tokenizer = tok, .config = &config, .batches = &batches};
@@ -165,7 +168,7 @@ START_TEST(a_prompt_begins_with_the_previous_prompt_and_its_frames)
     must(kvref_prompt_build(&first, &in, &err), err);
     in.batch = 1;
     must(kvref_prompt_build(&second, &in, &err), err);
-    for (int t = 0; t < 2; t++) {
+    for (ptrdiff_t t = 0; t < 2; t++) {
         int32_t row[1 + N] = {config.semantic_begin + code_a[t * N]};
         memcpy(row + 1, code_a + t * N, sizeof code_a / 2);
         must(kvref_frames_append(&first, row, 1, &err), err);
@@ -198,7 +201,8 @@ START_TEST(no_merge_crosses_a_part)
     must(kvref_tokenize(tok, &apart, USER, strlen(USER), 0, &err), err);
     must(kvref_tokenize(tok, &apart, "\n\nthe", 5, 0, &err), err);
     /* So the comparison above could tell. */
-    ck_assert(apart.n != whole.n || memcmp(apart.id, whole.id, apart.n * sizeof *apart.id));
+    ck_assert(apart.n != whole.n ||
+              memcmp(apart.id, whole.id, apart.n * sizeof *apart.id) != 0);
     kvref_ids_clear(&whole);
     kvref_ids_clear(&apart);
 }

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+/* Names that the linker prescribes. NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
@@ -36,6 +37,8 @@ void *__wrap_realloc(void *p, size_t n)
 {
     return refuse() ? NULL : __real_realloc(p, n);
 }
+
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 typedef kvref_status call(void *arg, kvref_error *err);
 
