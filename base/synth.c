@@ -143,6 +143,25 @@ static kvref_status check_config(job *j, kvref_error *err)
     return kvref_fail(err, KVREF_E_ARG, "config: some value does not survive config.json");
 }
 
+/* The text of tokenizer.json, read back as the config is: its ids are those of the config. */
+static kvref_status check_tokenizer(job *j, kvref_error *err)
+{
+    kvref_tokenizer *t;
+    int32_t begin, end;
+    int n;
+    KVREF_TRY(kvref_synth_tokenizer(&j->tokenizer_text, j->config, err));
+    size_t n_byte = strlen(j->tokenizer_text);
+    KVREF_TRY(kvref_tokenizer_parse(
+        &t, j->tokenizer_text, n_byte, "tokenizer of the new model", err));
+    kvref_tokenizer_semantic(t, &begin, &end, &n);
+    bool same = begin == j->config->semantic_begin && end == j->config->semantic_end &&
+                n == j->config->n_code &&
+                kvref_tokenizer_id(t, "<|im_end|>") == j->config->im_end;
+    kvref_tokenizer_close(&t);
+    if (same) return KVREF_OK;
+    return kvref_fail(err, KVREF_E_ARG, "tokenizer: its ids cannot be those of the config");
+}
+
 static void shard_name(char *out, size_t cap, const job *j, int shard)
 {
     if (j->n_shard == 1) {
@@ -155,14 +174,15 @@ static void shard_name(char *out, size_t cap, const job *j, int shard)
 static kvref_status make_index(job *j, kvref_error *err)
 {
     json_t *map = json_object();
+    bool lost = false;
     for (int i = 0; i < j->n_item; i++) {
         char name[64];
         shard_name(name, sizeof name, j, j->item[i].shard);
-        json_object_set_new(map, j->item[i].name, json_string(name));
+        lost |= json_object_set_new(map, j->item[i].name, json_string(name)) != 0;
     }
     json_t *doc = json_pack(
         "{s:{s:I},s:o}", "metadata", "total_size", (json_int_t)j->total, "weight_map", map);
-    if (doc) j->index_text = json_dumps(doc, JSON_INDENT(2));
+    if (doc && !lost) j->index_text = json_dumps(doc, JSON_INDENT(2));
     json_decref(doc);
     if (!j->index_text) return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", j->dir);
     return KVREF_OK;
@@ -330,8 +350,7 @@ kvref_status kvref_synth_write(const char *dir,
                           kvref_dtype_name(opts->dtype));
     job j = {.dir = dir, .config = config, .opts = opts};
     kvref_status s = check_config(&j, err);
-    if (s == KVREF_OK && opts->tokenizer)
-        s = kvref_synth_tokenizer(&j.tokenizer_text, config, err);
+    if (s == KVREF_OK && opts->tokenizer) s = check_tokenizer(&j, err);
     if (s == KVREF_OK) s = plan(&j, err);
     if (s == KVREF_OK && j.n_shard > 1) s = make_index(&j, err);
     if (s == KVREF_OK) s = put_all(&j, err);

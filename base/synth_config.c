@@ -20,71 +20,98 @@ static json_t *real(float x)
     return json_real(strtod(text, NULL));
 }
 
+/* A JSON object being filled; lost: memory ran out and some key is missing. */
+typedef struct object {
+    json_t *json;
+    bool lost;
+} object;
+
+static void put(object *o, const char *key, json_t *value)
+{
+    o->lost |= json_object_set_new(o->json, key, value) != 0;
+}
+
+static void put_int(object *o, const char *key, int value)
+{
+    put(o, key, json_integer(value));
+}
+
+static void put_bool(object *o, const char *key, bool value)
+{
+    put(o, key, json_boolean(value));
+}
+
 /* Sizes and flags of one transformer; prefix is "fast_" or "". Keys that the two forms share.
  */
-static void put_stack(json_t *o, const kvref_stack *s, const char *prefix)
+static void put_stack(object *o, const kvref_stack *s, const char *prefix)
 {
     const struct {
         const char *key;
-        json_t *value;
-    } row[] = {
-        {"dim", json_integer(s->d_model)},
-        {"n_head", json_integer(s->n_head)},
-        {"n_local_heads", json_integer(s->n_kv_head)},
-        {"head_dim", json_integer(s->d_head)},
-        {"intermediate_size", json_integer(s->d_ff)},
-        {"attention_qkv_bias", json_boolean(s->qkv_bias)},
-        {"attention_o_bias", json_boolean(s->o_bias)},
-        {"attention_qk_norm", json_boolean(s->qk_norm)},
-    };
-    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "%s%s", prefix, row[i].key);
-        json_object_set_new(o, key, row[i].value);
+        int size;
+    } size[] = {{"dim", s->d_model},
+                {"n_head", s->n_head},
+                {"n_local_heads", s->n_kv_head},
+                {"head_dim", s->d_head},
+                {"intermediate_size", s->d_ff}};
+    const struct {
+        const char *key;
+        bool set;
+    } flag[] = {{"attention_qkv_bias", s->qkv_bias},
+                {"attention_o_bias", s->o_bias},
+                {"attention_qk_norm", s->qk_norm}};
+    char key[64];
+    for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+        snprintf(key, sizeof key, "%s%s", prefix, size[i].key);
+        put_int(o, key, size[i].size);
+    }
+    for (size_t i = 0; i < sizeof flag / sizeof flag[0]; i++) {
+        snprintf(key, sizeof key, "%s%s", prefix, flag[i].key);
+        put_bool(o, key, flag[i].set);
     }
 }
 
-static void put_text(json_t *o, const kvref_config *c)
+static void put_text(object *o, const kvref_config *c)
 {
-    json_object_set_new(o, "vocab_size", json_integer(c->n_vocab));
-    json_object_set_new(o, "n_layer", json_integer(c->slow.n_layer));
+    put_int(o, "vocab_size", c->n_vocab);
+    put_int(o, "n_layer", c->slow.n_layer);
     put_stack(o, &c->slow, "");
-    json_object_set_new(o, "rope_base", real(c->rope_base));
-    json_object_set_new(o, "norm_eps", real(c->norm_eps));
-    json_object_set_new(o, "max_seq_len", json_integer(c->max_seq_len));
-    json_object_set_new(o, "tie_word_embeddings", json_boolean(c->tie_word_embeddings));
+    put(o, "rope_base", real(c->rope_base));
+    put(o, "norm_eps", real(c->norm_eps));
+    put_int(o, "max_seq_len", c->max_seq_len);
+    put_bool(o, "tie_word_embeddings", c->tie_word_embeddings);
 }
 
-static json_t *flat_config(const kvref_config *c)
+static object flat_config(const kvref_config *c)
 {
-    json_t *o = json_object();
-    json_object_set_new(o, "model_type", json_string("dual_ar"));
-    put_text(o, c);
-    json_object_set_new(o, "codebook_size", json_integer(c->n_code));
-    json_object_set_new(o, "num_codebooks", json_integer(c->n_codebook));
-    json_object_set_new(o, "n_fast_layer", json_integer(c->fast.n_layer));
-    put_stack(o, &c->fast, "fast_");
-    json_object_set_new(
-        o, "scale_codebook_embeddings", json_boolean(c->scale_codebook_embeddings));
-    json_object_set_new(o, "norm_fastlayer_input", json_boolean(c->norm_fastlayer_input));
-    json_object_set_new(o, "semantic_begin_id", json_integer(c->semantic_begin));
-    json_object_set_new(o, "semantic_end_id", json_integer(c->semantic_end));
+    object o = {.json = json_object()};
+    put(&o, "model_type", json_string("dual_ar"));
+    put_text(&o, c);
+    put_int(&o, "codebook_size", c->n_code);
+    put_int(&o, "num_codebooks", c->n_codebook);
+    put_int(&o, "n_fast_layer", c->fast.n_layer);
+    put_stack(&o, &c->fast, "fast_");
+    put_bool(&o, "scale_codebook_embeddings", c->scale_codebook_embeddings);
+    put_bool(&o, "norm_fastlayer_input", c->norm_fastlayer_input);
+    put_int(&o, "semantic_begin_id", c->semantic_begin);
+    put_int(&o, "semantic_end_id", c->semantic_end);
     return o;
 }
 
-static json_t *nested_config(const kvref_config *c)
+static object nested_config(const kvref_config *c)
 {
-    json_t *o = json_object(), *text = json_object(), *audio = json_object();
-    json_object_set_new(o, "model_type", json_string("fish_qwen3_omni"));
-    put_text(text, c);
-    json_object_set_new(audio, "vocab_size", json_integer(c->n_code));
-    json_object_set_new(audio, "num_codebooks", json_integer(c->n_codebook));
-    json_object_set_new(audio, "n_layer", json_integer(c->fast.n_layer));
-    put_stack(audio, &c->fast, "");
-    json_object_set_new(o, "text_config", text);
-    json_object_set_new(o, "audio_decoder_config", audio);
-    json_object_set_new(o, "semantic_start_token_id", json_integer(c->semantic_begin));
-    json_object_set_new(o, "semantic_end_token_id", json_integer(c->semantic_end));
+    object o = {.json = json_object()}, text = {.json = json_object()};
+    object audio = {.json = json_object()};
+    put(&o, "model_type", json_string("fish_qwen3_omni"));
+    put_text(&text, c);
+    put_int(&audio, "vocab_size", c->n_code);
+    put_int(&audio, "num_codebooks", c->n_codebook);
+    put_int(&audio, "n_layer", c->fast.n_layer);
+    put_stack(&audio, &c->fast, "");
+    put(&o, "text_config", text.json);
+    put(&o, "audio_decoder_config", audio.json);
+    put_int(&o, "semantic_start_token_id", c->semantic_begin);
+    put_int(&o, "semantic_end_token_id", c->semantic_end);
+    o.lost |= text.lost || audio.lost;
     return o;
 }
 
@@ -99,10 +126,9 @@ kvref_synth_config(char **text, const kvref_config *config, bool nested, kvref_e
                           "norm_fastlayer_input; expected both true, found %s and %s",
                           config->scale_codebook_embeddings ? "true" : "false",
                           config->norm_fastlayer_input ? "true" : "false");
-    json_t *o = nested ? nested_config(config) : flat_config(config);
-    if (config->im_end >= 0)
-        json_object_set_new(o, "eos_token_id", json_integer(config->im_end));
-    *text = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    json_decref(o);
+    object o = nested ? nested_config(config) : flat_config(config);
+    if (config->im_end >= 0) put_int(&o, "eos_token_id", config->im_end);
+    if (!o.lost) *text = json_dumps(o.json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_decref(o.json);
     return *text ? KVREF_OK : kvref_fail(err, KVREF_E_MEMORY, "config: out of memory");
 }

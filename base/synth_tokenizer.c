@@ -13,9 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char split_pattern[] =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
-    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+/* All of the file but its lists. The backslashes of the split pattern are doubled for JSON. */
+#define BYTE_LEVEL                                                                             \
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":false,"               \
+    "\"use_regex\":false}"
+#define SPLIT                                                                                  \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}|"           \
+    " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define FORMAT                                                                                 \
+    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":%s,"           \
+    "\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\","              \
+    "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" SPLIT "\"},"            \
+    "\"behavior\":\"Isolated\",\"invert\":false}," BYTE_LEVEL "]},"                            \
+    "\"post_processor\":" BYTE_LEVEL ",\"decoder\":" BYTE_LEVEL ","                            \
+    "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"                         \
+    "\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":\"\",\"fuse_unk\":false,"       \
+    "\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":%s,\"merges\":%s}}"
 
 /* Official neighbours of <|im_end|>, from two before it to the id before <|semantic:0|>. */
 enum { BEFORE = 2, BETWEEN = 32, N_CONTROL = BEFORE + 1 + BETWEEN, IM_END = BEFORE };
@@ -71,6 +84,7 @@ typedef struct layout {
     const kvref_config *config;
     bool official;
     int next;
+    bool lost; /* memory ran out: some entry is missing */
     json_t *added, *vocab, *merges;
 } layout;
 
@@ -91,22 +105,11 @@ static int take(layout *l)
 
 static void add_token(layout *l, int id, const char *content)
 {
-    json_array_append_new(l->added,
-                          json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}",
-                                    "id",
-                                    id,
-                                    "content",
-                                    content,
-                                    "single_word",
-                                    0,
-                                    "lstrip",
-                                    0,
-                                    "rstrip",
-                                    0,
-                                    "normalized",
-                                    0,
-                                    "special",
-                                    1));
+    static const char *const flag[] = {"single_word", "lstrip", "rstrip", "normalized"};
+    json_t *o = json_pack("{s:i,s:s}", "id", id, "content", content);
+    for (int i = 0; i < 4; i++) l->lost |= json_object_set_new(o, flag[i], json_false()) != 0;
+    l->lost |= json_object_set_new(o, "special", json_true()) != 0;
+    l->lost |= json_array_append_new(l->added, o) != 0;
 }
 
 /* Bytes that are printable in Latin-1 stand for themselves; the 68 others are numbered from
@@ -146,7 +149,7 @@ static bool put_bytes(layout *l)
             int id = take(l);
             if (id < 0) return false;
             put_letter(text, b);
-            json_object_set_new(l->vocab, text, json_integer(id));
+            l->lost |= json_object_set_new(l->vocab, text, json_integer(id)) != 0;
         }
     }
     return true;
@@ -165,8 +168,8 @@ static bool put_word(layout *l, const char *bytes)
         if (json_object_get(l->vocab, whole)) continue;
         int id = take(l);
         if (id < 0) return false;
-        json_object_set_new(l->vocab, whole, json_integer(id));
-        json_array_append_new(l->merges, json_pack("[s,s]", left, right));
+        l->lost |= json_object_set_new(l->vocab, whole, json_integer(id)) != 0;
+        l->lost |= json_array_append_new(l->merges, json_pack("[s,s]", left, right)) != 0;
     }
     return true;
 }
@@ -197,68 +200,19 @@ static bool fill(layout *l)
     return true;
 }
 
-static json_t *document(const layout *l)
+/* The whole file; NULL when memory ran out on the way. */
+static char *whole_text(const layout *l)
 {
-    json_t *byte_level = json_pack("{s:s,s:b,s:b,s:b}",
-                                   "type",
-                                   "ByteLevel",
-                                   "add_prefix_space",
-                                   0,
-                                   "trim_offsets",
-                                   0,
-                                   "use_regex",
-                                   0);
-    json_t *split = json_pack("{s:s,s:{s:s},s:s,s:b}",
-                              "type",
-                              "Split",
-                              "pattern",
-                              "Regex",
-                              split_pattern,
-                              "behavior",
-                              "Isolated",
-                              "invert",
-                              0);
-    json_t *model = json_pack("{s:s,s:n,s:n,s:s,s:s,s:b,s:b,s:b,s:O,s:O}",
-                              "type",
-                              "BPE",
-                              "dropout",
-                              "unk_token",
-                              "continuing_subword_prefix",
-                              "",
-                              "end_of_word_suffix",
-                              "",
-                              "fuse_unk",
-                              0,
-                              "byte_fallback",
-                              0,
-                              "ignore_merges",
-                              0,
-                              "vocab",
-                              l->vocab,
-                              "merges",
-                              l->merges);
-    return json_pack("{s:s,s:n,s:n,s:O,s:{s:s},s:{s:s,s:[o,O]},s:O,s:o,s:o}",
-                     "version",
-                     "1.0",
-                     "truncation",
-                     "padding",
-                     "added_tokens",
-                     l->added,
-                     "normalizer",
-                     "type",
-                     "NFC",
-                     "pre_tokenizer",
-                     "type",
-                     "Sequence",
-                     "pretokenizers",
-                     split,
-                     byte_level,
-                     "post_processor",
-                     byte_level,
-                     "decoder",
-                     byte_level,
-                     "model",
-                     model);
+    char *added = json_dumps(l->added, JSON_COMPACT),
+         *vocab = json_dumps(l->vocab, JSON_COMPACT);
+    char *merges = json_dumps(l->merges, JSON_COMPACT), *text = NULL;
+    if (l->lost || !added || !vocab || !merges ||
+        asprintf(&text, FORMAT, added, vocab, merges) < 0)
+        text = NULL;
+    free(added);
+    free(vocab);
+    free(merges);
+    return text;
 }
 
 kvref_status kvref_synth_tokenizer(char **text, const kvref_config *c, kvref_error *err)
@@ -276,9 +230,7 @@ kvref_status kvref_synth_tokenizer(char **text, const kvref_config *c, kvref_err
     l.merges = json_array();
     l.official = c->semantic_begin == c->im_end + BETWEEN + 1 && c->im_end >= 256 + BEFORE;
     bool room = fill(&l);
-    json_t *doc = room ? document(&l) : NULL;
-    if (doc) *text = json_dumps(doc, JSON_COMPACT);
-    json_decref(doc);
+    if (room) *text = whole_text(&l);
     json_decref(l.added);
     json_decref(l.vocab);
     json_decref(l.merges);

@@ -241,6 +241,13 @@ check_PROGRAMS += %D%/test_synth_files
 %C%_test_synth_files_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_synth_files_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += %D%/test_synth_memory
+%C%_test_synth_memory_SOURCES = %D%/test_synth_memory.c
+%C%_test_synth_memory_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_synth_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc \
+	-Wl,--wrap=realloc -Wl,--wrap=strdup
+%C%_test_synth_memory_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_synth_refusals
 %C%_test_synth_refusals_SOURCES = %D%/test_synth_refusals.c %D%/synth_make.h
 %C%_test_synth_refusals_CPPFLAGS = $(TEST_CPPFLAGS)
