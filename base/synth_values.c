@@ -69,7 +69,8 @@ void kvref_synth_table(float *value, const char *name, const int64_t *dim, int n
 {
     rule r = rule_of(name, dim, n_dim);
     for (int top = 0; top < 256; top++) {
-        float v = r.five ? (float)(top / 8 - 16) / 16.0f : (float)(top - 128) / 128.0f;
+        int five = top >> 3;
+        float v = r.five ? (float)(five - 16) / 16.0f : (float)(top - 128) / 128.0f;
         value[top] = r.base + v * r.scale;
     }
 }

@@ -139,7 +139,9 @@ static float *take_rows(const kvref_file *file, const kvref_tensor *whole, size_
         inner = kept_rows(file, "rows.book", whole->dim[1], strcmp(name, "fast.logits") == 0);
     size_t row = 1, per_outer = fast ? (size_t)whole->dim[1] : 1;
     for (int d = fast ? 2 : 1; d < whole->n_dim; d++) row *= (size_t)whole->dim[d];
-    float *out = malloc((size_t)outer.n * (size_t)inner.n * row * sizeof *out);
+    size_t n_value = (size_t)outer.n * (size_t)inner.n * row;
+    ck_assert(n_value > 0);
+    float *out = malloc(n_value * sizeof *out);
     ck_assert(out != NULL);
     *n = 0;
     for (int i = 0; i < outer.n; i++) {
@@ -209,7 +211,7 @@ static void compare_files(const char *name, const kvref_file *got, const kvref_f
            kvref_file_count(ref),
            worst,
            where);
-    fflush(stdout);
+    (void)fflush(stdout);
 }
 
 uint64_t golden_hash(const char *name)
@@ -221,7 +223,7 @@ uint64_t golden_hash(const char *name)
     ck_assert_msg(f != NULL, "golden/lm/hashes.txt");
     while (!found && fgets(line, sizeof line, f))
         found = sscanf(line, "%63s %" SCNx64, key, &hash) == 2 && strcmp(key, name) == 0;
-    fclose(f);
+    (void)fclose(f);
     ck_assert_msg(found, "golden/lm/hashes.txt has no line for %s", name);
     return hash;
 }

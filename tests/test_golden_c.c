@@ -15,7 +15,7 @@ static bool has_room(void)
     struct statvfs fs;
     const char *base = getenv("TMPDIR");
     return statvfs(base && *base ? base : "/tmp", &fs) != 0 ||
-           (uint64_t)fs.f_bavail * fs.f_frsize > 1000u * 1000 * 1000;
+           (uint64_t)fs.f_bavail * fs.f_frsize > 1000000000u;
 }
 
 START_TEST(case_c_with_true_widths_agrees_at_every_tap_and_in_every_bit)
@@ -30,7 +30,7 @@ START_TEST(case_c_with_true_widths_agrees_at_every_tap_and_in_every_bit)
     kvref_model *model = golden_model(&g.config, KVREF_BF16);
     uint64_t hash = golden_check(&g, kvref_backend_ref(), model, &(kvref_decoder_opts){0});
     printf("C %016" PRIx64 "\n", hash);
-    fflush(stdout);
+    (void)fflush(stdout);
     ck_assert(hash == golden_hash("C"));
     kvref_model_close(&model);
     golden_close(&g);

@@ -94,7 +94,7 @@ static void check_runs(const json_t *doc, const kvref_model *model)
                       i + 1,
                       got.frames.n_frame,
                       want.n_frame);
-        size_t n = (size_t)(want.n_frame * want.n_row);
+        size_t n = (size_t)want.n_frame * (size_t)want.n_row;
         kvref_difference d = kvref_compare_ints(got.frames.value, want.value, n);
         ck_assert_msg(d.pass,
                       "run %s %zu: frame %zu differs",
@@ -104,8 +104,8 @@ static void check_runs(const json_t *doc, const kvref_model *model)
         /* The last column is dropped (spec 04 section 6). */
         ck_assert_int_eq(got.codes.n_frame, want.n_frame - 1);
         for (int t = 0; t < got.codes.n_frame; t++)
-            ck_assert(memcmp(got.codes.code + t * got.codes.n_book,
-                             want.value + t * want.n_row + 1,
+            ck_assert(memcmp(&got.codes.code[t * got.codes.n_book],
+                             &want.value[t * want.n_row + 1],
                              (size_t)got.codes.n_book * sizeof(int32_t)) == 0);
         kvref_generated_clear(&got);
         kvref_frames_clear(&want);

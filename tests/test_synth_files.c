@@ -243,7 +243,7 @@ START_TEST(s2_pro_has_the_real_list_of_tensors)
     }
     if (list) {
         ck_assert_int_eq(n, 358);
-        fclose(list);
+        (void)fclose(list);
     }
     kvref_file_close(&f);
 }

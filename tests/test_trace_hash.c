@@ -45,7 +45,7 @@ START_TEST(whole_trace_has_the_committed_hash)
     for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
         uint64_t hash = hash_of(&g, way[i].dtype, &way[i].opts);
         printf("%s %016" PRIx64 "\n", name[_i], hash);
-        fflush(stdout);
+        (void)fflush(stdout);
         ck_assert_msg(hash == golden_hash(name[_i]), "case %s, way %zu", name[_i], i);
     }
     golden_close(&g);
