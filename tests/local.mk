@@ -26,6 +26,7 @@ EXTRA_DIST += \
 	%D%/tool_lib.sh
 dist_check_SCRIPTS += \
 	%D%/test_hostile.sh \
+	%D%/test_tool_codec.sh \
 	%D%/test_tool_generate.sh \
 	%D%/test_tool_inspect.sh \
 	%D%/test_tool_make_model.sh \

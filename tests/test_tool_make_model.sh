@@ -17,6 +17,28 @@ claim and_stays_as_it_was test "$sum" = "$(cat "$work"/toy/* | cksum)"
 run make-model "$work/again/"
 claim a_slash_at_the_end_does_no_harm test "$status" = 0
 claim the_same_model_has_the_same_bytes test "$sum" = "$(cat "$work"/again/* | cksum)"
+claim it_has_a_codec_too test -s "$work/toy/codec.safetensors" -a -s "$work/toy/codec.json"
+for form in none pth both; do
+    run make-model "$work/codec-$form" --preset tiny --codec $form
+    claim "codec_${form}_is_made" test "$status" = 0
+    claim "codec_${form}_has_its_files" test "$(cd "$work/codec-$form" && echo codec.*)" = \
+        "$(case $form in none) echo 'codec.*' ;; pth) echo codec.json codec.pth ;;
+        both) echo codec.json codec.pth codec.safetensors ;; esac)"
+done
+mkdir "$work/held"
+echo old >"$work/held/codec.pth"
+run make-model "$work/held"
+claim a_codec_is_never_overwritten refused 2 "already holds codec.pth"
+claim and_stays_as_it_was_too test "$(ls "$work/held")$(cat "$work/held/codec.pth")" = codec.pthold
+mkdir "$work/half"
+echo old >"$work/half/config.json"
+run make-model "$work/half"
+claim beside_a_config_nothing_is_left test "$status" = 2 -a "$(ls "$work/half")" = config.json
+run make-model "$work/books" --preset a --set num_codebooks=33
+claim a_model_of_many_books_has_no_codec_and_says_so needs_err "codec left out"
+claim but_is_made succeeded "no codec"
+run make-model "$work/books2" --preset a --set num_codebooks=33 --codec pth
+claim unless_one_was_asked_for refused 2 "expected 2 to 32 books"
 mkdir "$work/ready"
 run make-model "$work/ready" --preset a --quiet
 claim an_empty_folder_is_used test "$status" = 0 -a -s "$work/ready/config.json"

@@ -2,6 +2,7 @@
 /* Starting again with other OpenBLAS kernels, at most once: the environment carries a mark. */
 #include "tools/blas_core.h"
 
+#include "base/base.h"
 #include "kvref/blas.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ bool blas_core_chosen(void)
     return getenv(MARK) != NULL;
 }
 
-void blas_core_choose(void)
+static void choose(void)
 {
     const char *found, *wanted;
     if (!blas_core_argv || getenv(CORETYPE) || getenv(MARK)) return;
@@ -26,4 +27,15 @@ void blas_core_choose(void)
     execv("/proc/self/exe", blas_core_argv);
     unsetenv(CORETYPE); /* could not be started again: go on with the slow kernels */
     unsetenv(MARK);
+}
+
+void blas_core_use(const kvref_log *log)
+{
+    const char *found, *wanted;
+    choose();
+    kvref_blas_core(&found, &wanted);
+    kvref_note(log,
+               "OpenBLAS core %s%s",
+               found,
+               blas_core_chosen() ? ", chosen by starting kvref again" : "");
 }

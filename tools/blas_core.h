@@ -4,16 +4,18 @@
 #ifndef KVREF_TOOLS_BLAS_CORE_H
 #define KVREF_TOOLS_BLAS_CORE_H
 
+#include "kvref/status.h"
+
 #include <stdbool.h>
 
 /* The arguments of main, for starting again. */
 extern char **blas_core_argv;
 
-/* Starts the program again with the wanted core when the present one is poor. Returns without
- * doing so when the user has set OPENBLAS_CORETYPE, or when it was done before. */
-void blas_core_choose(void);
+/* Starts the program again with the wanted core when the present one is poor, unless the user
+ * has set OPENBLAS_CORETYPE or it was done before. Notes which core is in use. */
+void blas_core_use(const kvref_log *log);
 
-/* True in the program that blas_core_choose started. */
+/* True in the program that was started again. */
 bool blas_core_chosen(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/synth.h"
 #include "kvref/synth.h"
 #include "tools/commands.h"
+#include "tools/make_codec.h"
 #include "tools/presets.h"
 #include "tools/term.h"
 
@@ -15,7 +16,7 @@
 typedef struct make_args {
     const char *dir, *config;
     cli_list set;
-    int preset, layout, dtype, n_shard;
+    int preset, layout, dtype, n_shard, codec;
     bool split_qkv, no_tokenizer, quiet;
 } make_args;
 
@@ -74,6 +75,13 @@ static const cli_option make_options[] = {
      .name = "split-qkv",
      .at = AT(split_qkv),
      .help = "write wq, wk and wv instead of wqkv"},
+    {.kind = CLI_CHOICE,
+     .name = "codec",
+     .arg = "FORM",
+     .at = AT(codec),
+     .choices = MAKE_CODEC_NAMES,
+     .initial = "safetensors",
+     .help = "also a small codec with the model's books, as one or both file forms"},
     {.kind = CLI_FLAG,
      .name = "no-tokenizer",
      .at = AT(no_tokenizer),
@@ -134,7 +142,7 @@ plan(kvref_config *config, kvref_synth_opts *opts, const make_args *a, kvref_err
     opts->n_shard = a->n_shard;
     opts->split_qkv = a->split_qkv;
     opts->tokenizer = !a->no_tokenizer;
-    double need = weight_bytes(config, opts->dtype) + 4e6, have = free_bytes(a->dir);
+    double need = weight_bytes(config, opts->dtype) + 8e6, have = free_bytes(a->dir);
     if (have >= 0 && need > have)
         return kvref_fail(err,
                           KVREF_E_IO,
@@ -158,35 +166,79 @@ static void probe_tokenizer(kvref_synth_opts *opts, const kvref_config *config)
     free(text);
 }
 
+/* The books of some models have no codec: an error only when one was asked for. */
+static kvref_status plan_codec(kvref_codec_dims *dims,
+                               unsigned *files,
+                               const make_args *a,
+                               const kvref_config *config,
+                               bool asked,
+                               kvref_error *err)
+{
+    kvref_log log = term_notes("make-model");
+    *files = (unsigned)a->codec;
+    if (*files == 0 || make_codec_dims(dims, config, err) == KVREF_OK) return KVREF_OK;
+    if (asked) return err->status;
+    kvref_note(&log, "codec left out: %s", err->text);
+    *files = 0;
+    return KVREF_OK;
+}
+
+/* Codec and model, or nothing. */
+static kvref_status write_all(const make_args *a,
+                              const kvref_config *config,
+                              kvref_synth_opts *opts,
+                              const kvref_codec_dims *dims,
+                              unsigned files,
+                              kvref_error *err)
+{
+    term_meter meter;
+    made_codec made;
+    kvref_synth_codec_opts codec = {.progress = show, .user = &meter};
+    term_meter_open(&meter, "weights", "bytes");
+    opts->progress = show;
+    opts->user = &meter;
+    term_hold(); /* from here files exist that a signal must not leave half made */
+    kvref_status s = make_codec_write(&made, a->dir, dims, files, &codec, err);
+    if (s == KVREF_OK) {
+        s = kvref_synth_write(a->dir, config, opts, err);
+        if (s != KVREF_OK) make_codec_undo(&made, a->dir);
+    }
+    term_meter_close(&meter);
+    return s;
+}
+
 static int run_make_model(const cli_command *self, void *args, const cli_given *given)
 {
     const make_args *a = args;
     kvref_error err = {0};
     kvref_config config;
+    kvref_codec_dims dims;
+    unsigned files;
     kvref_synth_opts opts = {0};
-    term_meter meter;
     if (a->config && cli_was_given(given, "preset")) {
         kvref_fail(&err, KVREF_E_ARG, "--preset and --config: expected one of them");
         return term_error(self->name, &err);
     }
-    if (plan(&config, &opts, a, &err) != KVREF_OK) return term_error(self->name, &err);
+    if (plan(&config, &opts, a, &err) != KVREF_OK ||
+        plan_codec(&dims, &files, a, &config, cli_was_given(given, "codec"), &err) != KVREF_OK)
+        return term_error(self->name, &err);
     probe_tokenizer(&opts, &config);
-    term_meter_open(&meter, "weights", "bytes");
-    opts.progress = show;
-    opts.user = &meter;
-    term_hold(); /* from here files exist that a signal must not leave half made */
-    kvref_status s = kvref_synth_write(a->dir, &config, &opts, &err);
-    term_meter_close(&meter);
-    if (s != KVREF_OK) return term_error(self->name, &err);
+    if (write_all(a, &config, &opts, &dims, files, &err) != KVREF_OK)
+        return term_error(self->name, &err);
     if (!a->quiet)
-        printf("%s: %s config.json, %s of %s weights in %d file%s, %s\n",
+        printf("%s: %s config.json, %s of %s weights in %d file%s, %s, %s%s%s\n",
                a->dir,
                opts.nested ? "nested" : "flat",
                term_bytes(weight_bytes(&config, opts.dtype)),
                kvref_dtype_name(opts.dtype),
                opts.n_shard,
                opts.n_shard == 1 ? "" : "s",
-               opts.tokenizer ? "tokenizer.json" : "no tokenizer");
+               opts.tokenizer ? "tokenizer.json" : "no tokenizer",
+               files & MAKE_CODEC_SAFETENSORS ? "codec.safetensors" : "",
+               files == (MAKE_CODEC_SAFETENSORS | MAKE_CODEC_PTH) ? " and " : "",
+               files & MAKE_CODEC_PTH ? "codec.pth"
+               : files                ? ""
+                                      : "no codec");
     return 0;
 }
 
@@ -200,12 +252,15 @@ const cli_command cmd_make_model = {
         "Presets: toy speaks in the demonstration (2.2 MB); tiny is for edge cases; a, b, c "
         "and l are the golden cases, c with the true widths (0.9 GB); s2-2layer is c with "
         "32768 positions; s2-pro has the sizes of the real model (9.1 GB).\n"
+        "The codec has the strides and windows of the real one and few channels; a model of "
+        "one "
+        "book, or of more than 32, gets none.\n"
         "A failure or Ctrl-C leaves nothing behind.",
     .option = make_options,
     .status = "0 made, 2 not made (bad option or configuration, folder taken, no disk space)",
     .example = "kvref make-model toy\n"
                "kvref make-model m --preset a --layout flat --dtype f32\n"
-               "kvref make-model m --preset s2-pro --shards 2\n"
+               "kvref make-model m --preset s2-pro --shards 2 --codec pth\n"
                "kvref make-model m --config config.json --set max_seq_len=4096",
     .n_args = sizeof(make_args),
     .run = run_make_model,

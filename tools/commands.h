@@ -5,7 +5,9 @@
 
 #include "tools/cli.h"
 
+extern const cli_command cmd_decode;
 extern const cli_command cmd_doctor;
+extern const cli_command cmd_encode;
 extern const cli_command cmd_generate;
 extern const cli_command cmd_inspect;
 extern const cli_command cmd_make_model;

@@ -13,6 +13,8 @@
 
 const cli_command *const cli_commands[] = {
     &cmd_generate,
+    &cmd_decode,
+    &cmd_encode,
     &cmd_trace,
     &cmd_make_model,
     &cmd_inspect,

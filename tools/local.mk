@@ -5,11 +5,15 @@ bin_PROGRAMS += %D%/kvref
 	%D%/cli.c \
 	%D%/cli.h \
 	%D%/cli_help.c \
+	%D%/cmd_decode.c \
 	%D%/cmd_doctor.c \
+	%D%/cmd_encode.c \
 	%D%/cmd_generate.c \
 	%D%/cmd_inspect.c \
 	%D%/cmd_make_model.c \
 	%D%/cmd_trace.c \
+	%D%/codec_args.c \
+	%D%/codec_args.h \
 	%D%/commands.h \
 	%D%/frames_io.c \
 	%D%/frames_io.h \
@@ -18,6 +22,8 @@ bin_PROGRAMS += %D%/kvref
 	%D%/inspect_range.c \
 	%D%/inspect_tensors.c \
 	%D%/kvref.c \
+	%D%/make_codec.c \
+	%D%/make_codec.h \
 	%D%/presets.c \
 	%D%/presets.h \
 	%D%/report.c \
@@ -28,6 +34,10 @@ bin_PROGRAMS += %D%/kvref
 	%D%/session.h \
 	%D%/session_options.c \
 	%D%/session_text.c \
+	%D%/sound_in.c \
+	%D%/sound_in.h \
+	%D%/sound_out.c \
+	%D%/sound_out.h \
 	%D%/term.c \
 	%D%/term.h
 %C%_kvref_LDADD = $(KVREF_LIBS)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of generate. The hash of codes is FNV-1a, 64 bits, over their int32 values as
- * little-endian bytes in time order. */
+/* Reports of generate, and hashes. */
 #include "tools/report.h"
 
 #include "base/base.h"
@@ -71,20 +70,28 @@ void report_batch(
     fflush(r->to);
 }
 
-static uint64_t hash_codes(const kvref_codes *codes)
+uint64_t report_hash(uint64_t h, const void *word, size_t n)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    size_t n = (size_t)codes->n_book * (size_t)codes->n_frame;
-    for (size_t i = 0; i < n; i++)
+    const char *at = word;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t w;
+        memcpy(&w, at + sizeof w * i, sizeof w);
         for (int shift = 0; shift < 32; shift += 8)
-            h = (h ^ ((uint32_t)codes->code[i] >> shift & 255u)) * 0x100000001b3u;
+            h = (h ^ (w >> shift & 255u)) * 0x100000001b3u;
+    }
     return h;
+}
+
+uint64_t report_hash_codes(const kvref_codes *codes)
+{
+    size_t n = (size_t)codes->n_book * (size_t)codes->n_frame;
+    return report_hash(REPORT_HASH, codes->code, n);
 }
 
 void report_sample(report *r, const char *path, const kvref_codes *codes)
 {
     char hash[20], name[400];
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_codes(codes));
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)report_hash_codes(codes));
     json_array_append_new(r->samples,
                           json_pack("{s:s,s:i,s:i,s:s,s:O}",
                                     "file",

@@ -19,6 +19,12 @@ void report_batch(
 /* The present sample is complete; the next batch belongs to a new one. */
 void report_sample(report *r, const char *path, const kvref_codes *codes);
 
+/* FNV-1a, 64 bits, over n words of 32 bits as little-endian bytes; h starts as REPORT_HASH.
+ * Codes are taken in the order of time. */
+#define REPORT_HASH 0xcbf29ce484222325u
+uint64_t report_hash(uint64_t h, const void *word, size_t n);
+uint64_t report_hash_codes(const kvref_codes *codes);
+
 /* Settings, for JSON. */
 void report_session(report *r, const session *s);
 

@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 #include "config.h"
-#include "kvref/blas.h"
 #include "tools/blas_core.h"
 #include "tools/term.h"
 
@@ -78,15 +77,7 @@ kvref_status session_open(session *s,
     *s = (session){.command = command, .decoder_args = d, .sampling_args = sampling};
     KVREF_TRY(kvref_sampling_check(&filter, err));
     if (d->verbose) s->log = term_notes(command);
-    if (d->linear == KVREF_LINEAR_BLAS) {
-        const char *found, *wanted;
-        blas_core_choose();
-        kvref_blas_core(&found, &wanted);
-        kvref_note(&s->log,
-                   "OpenBLAS core %s%s",
-                   found,
-                   blas_core_chosen() ? ", chosen by starting kvref again" : "");
-    }
+    if (d->linear == KVREF_LINEAR_BLAS) blas_core_use(&s->log);
     KVREF_TRY(kvref_model_open(&s->model, d->model, &s->log, err));
     s->config = kvref_model_config(s->model);
     s->backend = kvref_backend_ref();

@@ -55,18 +55,25 @@ void term_start(void)
 
 void term_hold(void)
 {
-    held = 1;
+    held++;
 }
 
 void term_release(void)
 {
-    held = 0;
-    if (caught) on_signal(caught);
+    held--;
+    if (!held && caught) on_signal(caught);
 }
 
 int term_signal(void)
 {
     return caught;
+}
+
+int term_take_signal(void)
+{
+    int number = caught;
+    caught = 0;
+    return number;
 }
 
 int term_error(const char *command, const kvref_error *err)
@@ -130,11 +137,18 @@ void term_meter_open(term_meter *m, const char *label, const char *unit)
     *m = (term_meter){label, unit, term_clock(), 0, can};
 }
 
-void term_meter_show(term_meter *m, uint64_t done, uint64_t total)
+bool term_meter_due(term_meter *m)
 {
     double now = term_clock();
-    if (!m->active || now - m->shown < 0.1) return;
+    if (!m->active || now - m->shown < 0.1) return false;
     m->shown = now;
+    return true;
+}
+
+void term_meter_show(term_meter *m, uint64_t done, uint64_t total)
+{
+    if (!term_meter_due(m)) return;
+    double now = m->shown;
     line_open = 1;
     double rate = now > m->start ? (double)done / (now - m->start) : 0;
     char count[80];

@@ -23,12 +23,16 @@ int term_error(const char *command, const kvref_error *err);
 int term_finish(const char *command, int status);
 
 /* SIGINT, SIGTERM and SIGHUP end the program at once with 128 + signal, which leaves nothing
- * behind while no file is being written. Between hold and release they are only remembered. */
+ * behind while no file is being written. Between hold and release, which nest, they are only
+ * remembered. */
 void term_hold(void);
 void term_release(void);
 
 /* The signal that was caught while held, 0: none. */
 int term_signal(void);
+
+/* The same, and forgets it. */
+int term_take_signal(void);
 
 /* A log that prints notes as "kvref NAME: note: ..." on standard error. */
 kvref_log term_notes(const char *command);
@@ -44,6 +48,8 @@ typedef struct term_meter {
 void term_meter_open(term_meter *m, const char *label, const char *unit);
 /* A phase without a count: "label: text". */
 void term_meter_text(term_meter *m, const char *text);
+/* Whether the line may be rewritten now; notes that it was. */
+bool term_meter_due(term_meter *m);
 void term_meter_show(term_meter *m, uint64_t done, uint64_t total);
 void term_meter_close(term_meter *m);
 
