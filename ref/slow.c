@@ -93,7 +93,6 @@ ref_slow(kvref_decoder *d, float *logits, const int32_t *frames, int n_frame, kv
     const kvref_config *c = &d->config;
     int width = c->slow.d_model, n_row = 0;
     KVREF_TRY(check(d, frames, n_frame, err));
-    d->has_hidden = false;
     d->book = 0;
     memset(d->slow_count, 0, (size_t)c->slow.n_layer * sizeof *d->slow_count);
     ref_rope_reach(&d->slow.rope, d->n_pos + n_frame);

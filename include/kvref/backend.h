@@ -19,7 +19,8 @@ extern "C" {
 typedef enum kvref_attention { KVREF_ATTN_PREFIX, KVREF_ATTN_FULL } kvref_attention;
 
 /* exact: one written summation order that depends on the row length only. blas: OpenBLAS for
- * calls of several rows (prefill), judged by rule, never by bits; one row is always exact. */
+ * calls of several rows (prefill), judged by rule, never by bits; one row is always exact.
+ * OpenBLAS has its own number of threads (OPENBLAS_NUM_THREADS). */
 typedef enum kvref_linear { KVREF_LINEAR_EXACT, KVREF_LINEAR_BLAS } kvref_linear;
 
 /* Tables of the rotation: rounded to bfloat16 as upstream has them in every precision (spec 02
@@ -28,7 +29,7 @@ typedef enum kvref_rope_table { KVREF_ROPE_BF16, KVREF_ROPE_F32 } kvref_rope_tab
 
 /* All-zero options are the defaults. */
 typedef struct kvref_decoder_opts {
-    int capacity; /* positions to reserve; 0: the model's max_seq_len */
+    int capacity; /* positions to reserve, up to 2^20; 0: the model's max_seq_len */
     int n_thread; /* 0: one per online processor, at most 64          */
     kvref_attention attention;
     kvref_linear linear;
@@ -39,7 +40,9 @@ typedef struct kvref_decoder_opts {
 
 typedef struct kvref_decoder kvref_decoder;
 
-/* What the attention of one transformer layer has read, counted where it reads. */
+/* What the attention of one transformer layer has read, counted where it reads. prefix: for
+ * each query, kv_len rows of every key/value head. full: for each query, all rows of every
+ * query head's expanded copy; bytes include the making of the copies. */
 typedef struct kvref_kv_count {
     uint64_t k_rows, v_rows; /* rows of E values, summed over key/value heads */
     uint64_t bytes;
