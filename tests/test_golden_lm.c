@@ -64,7 +64,7 @@ static kvref_frames matrix(const json_t *rows)
 {
     kvref_frames f = {.n_row = (int)json_array_size(rows)};
     f.n_frame = f.cap = (int)json_array_size(json_array_get(rows, 0));
-    f.value = malloc((size_t)(f.n_row * f.n_frame) * sizeof *f.value);
+    f.value = calloc((size_t)f.n_row * (size_t)f.n_frame, sizeof *f.value);
     for (int t = 0; t < f.n_frame; t++) {
         for (int r = 0; r < f.n_row; r++) {
             const json_t *v = json_array_get(json_array_get(rows, (size_t)r), (size_t)t);
