@@ -44,7 +44,8 @@ static bool take(text *t, char c)
 static kvref_status take_string(text *t, char *out, size_t cap, kvref_error *err)
 {
     skip_spaces(t);
-    char quote = t->p < t->end ? *t->p : 0;
+    char quote = 0;
+    if (t->p < t->end) quote = *t->p;
     if (quote != '\'' && quote != '"') return expected(t, "a quoted string", err);
     const char *from = ++t->p;
     while (t->p < t->end && *t->p != quote && *t->p != '\\') t->p++;

@@ -352,7 +352,7 @@ kvref_status kvref_pickle_run(kvref_pickle *p,
                           path,
                           KVREF_PICKLE_MAX_BYTE,
                           n_byte);
-    uint32_t first;
+    uint32_t first = 0;
     KVREF_TRY(pool_take(p, 1, &first, err)); /* so that chunk 0 means none */
     KVREF_TRY(kvref_grow((void **)&p->stack, &p->cap_stack, 1, sizeof *p->stack, err));
     p->pool[first] = (kvref_value){0};

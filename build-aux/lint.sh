@@ -53,6 +53,7 @@ hits=$(printf '%s\n' "${code[@]}" | grep -E '\.[ch]$' | xargs grep -nE '(^|[^:])
 hits=$(grep -nE '[[:space:]]+$' "${text[@]}" | cut -d: -f1,2 | head -n 20 || true)
 [ -z "$hits" ] || say "trailing space: $hits"
 for f in "${text[@]}"; do
+    case $f in golden/*.json) continue ;; esac # copies, kept to the byte
     [ ! -s "$f" ] || [ -z "$(tail -c 1 "$f" | tr -d '\n')" ] || say "$f: no newline at the end"
 done
 hits=$(grep -nP '[\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}\x{feff}]' "${text[@]}" 2>/dev/null | cut -d: -f1,2 || true)
@@ -70,13 +71,17 @@ else
 fi
 
 if [ "${1:-}" = --tidy ]; then
-    flags=$(pkg-config --cflags openblas jansson libutf8proc libpcre2-8 sndfile check)
+    config=$(mktemp -d) # stands in for the config.h of a build
+    echo '#define PACKAGE_VERSION "0"' > "$config/config.h"
+    flags="-std=c11 -D_GNU_SOURCE -Iinclude -I. -I$config \
+        $(pkg-config --cflags openblas jansson libutf8proc sndfile)"
     # shellcheck disable=SC2086
-    printf '%s\n' "${code[@]}" | grep '\.c$' | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$@" -- -std=c11 -D_GNU_SOURCE -Iinclude -I. '"$flags"' 2>/dev/null || exit 255' tidy ||
-        say "clang-tidy has findings"
-    cppcheck --quiet --error-exitcode=1 --enable=warning,portability --inline-suppr \
-        --suppress=missingInclude --std=c11 -Iinclude -I. -D_GNU_SOURCE base ref tools ||
-        say "cppcheck has findings"
+    printf '%s\n' base/*.c ref/*.c tools/*.c | xargs -P 2 -n 6 sh -c \
+        'clang-tidy --quiet "$@" -- '"$flags"' 2> /dev/null' tidy || say "clang-tidy has findings"
+    cppcheck --quiet --error-exitcode=1 --enable=warning --inline-suppr --library=gnu \
+        --suppress=missingInclude --suppress=unknownMacro --suppress=uninitvar --std=c11 -Iinclude -I. "-I$config" \
+        -D_GNU_SOURCE base ref tools || say "cppcheck has findings"
+    rm -rf "$config"
 fi
 [ "$bad" = 0 ] && echo "lint: ${#code[@]} files clean, p90 of function length $p90"
 exit "$bad"

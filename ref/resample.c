@@ -60,7 +60,7 @@ static kvref_status make(filter *f, int from_hz, int to_hz, kvref_error *err)
                           to_hz,
                           (long long)(f->n * f->n_tap),
                           MAX_TABLE);
-    f->weight = malloc((size_t)(f->n * f->n_tap) * sizeof *f->weight);
+    f->weight = calloc((size_t)(f->n * f->n_tap), sizeof *f->weight);
     if (!f->weight) return kvref_fail(err, KVREF_E_MEMORY, "resampling: out of memory");
     fill(f, base);
     return KVREF_OK;

@@ -4,7 +4,8 @@ check_LIBRARIES += %D%/libsupport.a
 %C%_libsupport_a_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 
 AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
-	OPENBLAS_NUM_THREADS=1; CK_DEFAULT_TIMEOUT=120; export CK_DEFAULT_TIMEOUT srcdir top_builddir OPENBLAS_NUM_THREADS;
+	OPENBLAS_NUM_THREADS=1; CK_DEFAULT_TIMEOUT=120; \
+	ASAN_OPTIONS=allocator_may_return_null=1; export ASAN_OPTIONS CK_DEFAULT_TIMEOUT srcdir top_builddir OPENBLAS_NUM_THREADS;
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 TEST_LIBS = %D%/libsupport.a $(KVREF_LIBS) $(CHECK_LIBS)
 

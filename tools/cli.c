@@ -337,7 +337,7 @@ kvref_status cli_parse(const cli_command *c,
 static bool clear_list(void *user, const cli_option *o, void *base)
 {
     (void)user;
-    if (o->kind == CLI_LIST) {
+    if (base && o->kind == CLI_LIST) {
         cli_list *list = (cli_list *)((char *)base + o->at);
         free(list->item);
         *list = (cli_list){0};

@@ -122,11 +122,11 @@ static void on_test(void *user, const char *claim, bool good, const char *detail
     log->n_bad += !good;
 }
 
-static void print_text(const json_t *o)
+static void print_text(json_t *o)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)o, key, value)
+    json_object_foreach(o, key, value)
     {
         if (json_is_string(value)) printf("%-22s %s\n", key, json_string_value(value));
         if (json_is_integer(value))
