@@ -64,26 +64,30 @@ static void find_scores(
     tools->count[worker].bytes += (uint64_t)a->n_row * (uint64_t)a->d_head * sizeof *a->k;
 }
 
-/* Adds rows first..first+n-1 to out[h] and total[h]. mixed [E] is scratch. */
+/* Where a worker keeps the scores of one call. */
+typedef struct attend_work {
+    float *score;           /* [n_head, n_row] */
+    float *largest, *total; /* [n_head]        */
+    float *mixed;           /* [E]             */
+} attend_work;
+
+/* Adds rows first..first+n-1 to out[h] and total[h]. */
 static void add_chunk(const ref_tools *tools,
                       const attend_call *a,
                       int worker,
-                      float *score,
-                      const float *largest,
-                      float *total,
-                      float *mixed,
+                      const attend_work *work,
                       int first,
                       int n)
 {
     const float *v = a->v + (size_t)first * (size_t)a->d_head;
     for (int h = 0; h < a->n_head; h++) {
-        float *weight = score + (size_t)h * (size_t)a->n_row + (size_t)first, sum = 0;
-        for (int r = 0; r < n; r++) weight[r] = kvref_expf(weight[r] - largest[h]);
+        float *weight = work->score + (size_t)h * (size_t)a->n_row + (size_t)first, sum = 0;
+        for (int r = 0; r < n; r++) weight[r] = kvref_expf(weight[r] - work->largest[h]);
         for (int r = 0; r < n; r++) sum += weight[r];
-        tools->simd->mix(mixed, weight, v, n, a->d_head);
-        total[h] += sum;
+        tools->simd->mix(work->mixed, weight, v, n, a->d_head);
+        work->total[h] += sum;
         float *out = a->out + (size_t)h * (size_t)a->d_head;
-        for (int e = 0; e < a->d_head; e++) out[e] += mixed[e];
+        for (int e = 0; e < a->d_head; e++) out[e] += work->mixed[e];
     }
     tools->count[worker].v_rows += (uint64_t)n;
     tools->count[worker].bytes += (uint64_t)n * (uint64_t)a->d_head * sizeof *v;
@@ -91,20 +95,21 @@ static void add_chunk(const ref_tools *tools,
 
 static void attend(const ref_tools *tools, const attend_call *a, int worker)
 {
-    float *score = tools->score + (size_t)worker * tools->score_size;
-    float *largest = score + (size_t)a->n_head * (size_t)a->n_row;
-    float *total = largest + a->n_head, *mixed = total + a->n_head;
-    find_scores(tools, a, worker, score, largest);
-    memset(total, 0, (size_t)a->n_head * sizeof *total);
+    attend_work work = {.score = tools->score + (size_t)worker * tools->score_size};
+    work.largest = work.score + (size_t)a->n_head * (size_t)a->n_row;
+    work.total = work.largest + a->n_head;
+    work.mixed = work.total + a->n_head;
+    find_scores(tools, a, worker, work.score, work.largest);
+    memset(work.total, 0, (size_t)a->n_head * sizeof *work.total);
     memset(a->out, 0, (size_t)a->n_head * (size_t)a->d_head * sizeof *a->out);
     for (int first = 0; first < a->n_row; first += REF_CHUNK) {
         int n = a->n_row - first < REF_CHUNK ? a->n_row - first : REF_CHUNK;
-        add_chunk(tools, a, worker, score, largest, total, mixed, first, n);
+        add_chunk(tools, a, worker, &work, first, n);
     }
     for (int h = 0; h < a->n_head; h++)
         for (int e = 0; e < a->d_head; e++) {
             float *out = a->out + (size_t)h * (size_t)a->d_head + (size_t)e;
-            *out = ref_round(*out / total[h]);
+            *out = ref_round(*out / work.total[h]);
         }
 }
 
@@ -154,7 +159,8 @@ void ref_attention_prefix(const ref_tools *tools,
                           int n_row,
                           int n_head)
 {
-    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head};
+    attention_call call = {tools, NULL, q, kv, layer, n_past, n_row, n_head};
+    call.out = out;
     double work = attention_work(&call, n_past + n_row);
     ref_run(tools, prefix_tasks, &call, kv->n_head * n_row, work);
 }
@@ -205,7 +211,8 @@ void ref_attention_full(const ref_tools *tools,
                         int n_row,
                         int n_head)
 {
-    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head};
+    attention_call call = {tools, NULL, q, kv, layer, n_past, n_row, n_head};
+    call.out = out;
     ref_run(tools, expand, &call, n_head, 0.5 * n_head * kv->capacity * kv->d_head);
     ref_run(tools, full_tasks, &call, n_head * n_row, attention_work(&call, kv->capacity));
 }

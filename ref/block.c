@@ -24,7 +24,6 @@ static void attention(
     const kvref_stack *s = side->stack;
     const kvref_layer *w = &side->layer[layer];
     const ref_tools *tools = &d->tools;
-    int width_q = s->n_head * s->d_head, width_k = s->n_kv_head * s->d_head;
     ref_matrix qkv[] = {{d->q, &w->wq, &w->bq}, {d->k, &w->wk, &w->bk}, {d->v, &w->wv, &w->bv}};
     ref_linear(tools, qkv, 3, d->norm, n_row);
     if (s->qk_norm) {
@@ -34,9 +33,9 @@ static void attention(
     }
     ref_rope_apply(&side->rope, d->q, n_row, s->n_head, first);
     ref_rope_apply(&side->rope, d->k, n_row, s->n_kv_head, first);
-    ref_tap(d, side, REF_Q, layer, first, n_row, s->n_head, width_q, d->q);
-    ref_tap(d, side, REF_K, layer, first, n_row, s->n_kv_head, width_k, d->k);
-    ref_tap(d, side, REF_V, layer, first, n_row, s->n_kv_head, width_k, d->v);
+    ref_tap(d, side, REF_Q, layer, first, n_row, d->q);
+    ref_tap(d, side, REF_K, layer, first, n_row, d->k);
+    ref_tap(d, side, REF_V, layer, first, n_row, d->v);
     ref_kv_append(&side->kv, layer, first, d->k, d->v, n_row);
 
     int n_worker = kvref_pool_size(tools->pool);
@@ -47,7 +46,7 @@ static void attention(
         count->v_rows += tools->count[i].v_rows;
         count->bytes += tools->count[i].bytes;
     }
-    ref_tap(d, side, REF_ATTN, layer, first, n_row, s->n_head, width_q, d->mixed);
+    ref_tap(d, side, REF_ATTN, layer, first, n_row, d->mixed);
 }
 
 void ref_block(
@@ -60,20 +59,20 @@ void ref_block(
     size_t n = (size_t)n_row * (size_t)width, n_ff = (size_t)n_row * (size_t)s->d_ff;
 
     ref_rmsnorm(tools, d->norm, d->x, n_row, width, &w->attn_norm, d->config.norm_eps);
-    ref_tap(d, side, REF_ATTN_NORM, layer, first, n_row, 0, width, d->norm);
+    ref_tap(d, side, REF_ATTN_NORM, layer, first, n_row, d->norm);
     attention(d, side, layer, first, n_row, count);
     ref_linear(tools, &(ref_matrix){d->out, &w->wo, &w->bo}, 1, d->mixed, n_row);
-    ref_tap(d, side, REF_ATTN_OUT, layer, first, n_row, 0, width, d->out);
+    ref_tap(d, side, REF_ATTN_OUT, layer, first, n_row, d->out);
     add(d->x, d->out, n);
 
     ref_rmsnorm(tools, d->norm, d->x, n_row, width, &w->ffn_norm, d->config.norm_eps);
-    ref_tap(d, side, REF_FFN_NORM, layer, first, n_row, 0, width, d->norm);
+    ref_tap(d, side, REF_FFN_NORM, layer, first, n_row, d->norm);
     ref_matrix gate_up[] = {{d->gate, &w->w1, NULL}, {d->up, &w->w3, NULL}};
     ref_linear(tools, gate_up, 2, d->norm, n_row);
     ref_swiglu(d->gate, d->up, n_ff);
-    ref_tap(d, side, REF_FFN_ACT, layer, first, n_row, 0, s->d_ff, d->gate);
+    ref_tap(d, side, REF_FFN_ACT, layer, first, n_row, d->gate);
     ref_linear(tools, &(ref_matrix){d->out, &w->w2, NULL}, 1, d->gate, n_row);
-    ref_tap(d, side, REF_FFN_OUT, layer, first, n_row, 0, width, d->out);
+    ref_tap(d, side, REF_FFN_OUT, layer, first, n_row, d->out);
     add(d->x, d->out, n);
-    ref_tap(d, side, REF_OUT, layer, first, n_row, 0, width, d->x);
+    ref_tap(d, side, REF_OUT, layer, first, n_row, d->x);
 }

@@ -57,19 +57,45 @@ static kvref_tap_level level_of(ref_point point)
     }
 }
 
+/* Heads in a row (0: not split) and the row's width. */
+static int width_of(const kvref_decoder *d, const ref_side *side, ref_point point, int *head)
+{
+    const kvref_config *c = &d->config;
+    const kvref_stack *s = side->stack;
+    *head = 0;
+    switch (point) {
+    case REF_Q:
+    case REF_ATTN:
+        *head = s->n_head;
+        return s->n_head * s->d_head;
+    case REF_K:
+    case REF_V:
+        *head = s->n_kv_head;
+        return s->n_kv_head * s->d_head;
+    case REF_FFN_ACT:
+        return s->d_ff;
+    case REF_LOGITS:
+        return side == &d->slow ? c->n_vocab : c->n_code;
+    case REF_HIDDEN:
+        return c->fast.d_model;
+    default:
+        return s->d_model;
+    }
+}
+
 void ref_tap(const kvref_decoder *d,
              const ref_side *side,
              ref_point point,
              int layer,
              int first,
              int n_row,
-             int head,
-             int width,
              const float *x)
 {
     const kvref_tap *tap = &d->opts.tap;
     if (!tap->fn || tap->level < level_of(point)) return;
-    kvref_tap_data data = {side->tap[point], layer, first, n_row, head, width, x};
+    kvref_tap_data data = {
+        .name = side->tap[point], .layer = layer, .first = first, .n_row = n_row, .x = x};
+    data.width = width_of(d, side, point, &data.head);
     tap->fn(tap->user, &data);
 }
 

@@ -48,14 +48,14 @@ kvref_status ref_fast(kvref_decoder *d, float *logits, int book, int32_t code, k
         memcpy(d->x, d->hidden, (size_t)width * sizeof *d->x);
     }
     ref_row(&d->tools, last, &w->fast_embed, code);
-    ref_tap(d, &d->fast, REF_EMBED, -1, first, n_row, 0, width, d->x);
+    ref_tap(d, &d->fast, REF_EMBED, -1, first, n_row, d->x);
     for (int l = 0; l < c->fast.n_layer; l++)
         ref_block(d, &d->fast, l, first, n_row, &d->fast_count);
     ref_rmsnorm(&d->tools, d->norm, d->x, n_row, width, &w->fast_norm, c->norm_eps);
-    ref_tap(d, &d->fast, REF_NORM, -1, first, n_row, 0, width, d->norm);
+    ref_tap(d, &d->fast, REF_NORM, -1, first, n_row, d->norm);
     last = d->norm + (size_t)(n_row - 1) * (size_t)width;
     ref_linear(&d->tools, &(ref_matrix){logits, &w->fast_head, NULL}, 1, last, 1);
-    ref_tap(d, &d->fast, REF_LOGITS, -1, book, 1, 0, c->n_code, logits);
+    ref_tap(d, &d->fast, REF_LOGITS, -1, book, 1, logits);
     d->book = book;
     return KVREF_OK;
 }

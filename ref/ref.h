@@ -230,15 +230,13 @@ struct kvref_decoder {
     size_t n_map;
 };
 
-/* Hands x [n_row, width] to the tap when its level includes the point. */
+/* Hands x [n_row, ..] to the tap when its level includes the point. */
 void ref_tap(const kvref_decoder *d,
              const ref_side *side,
              ref_point point,
              int layer,
              int first,
              int n_row,
-             int head,
-             int width,
              const float *x);
 
 /* d->x [T, D] through one layer, in place, at positions first..first+T-1. Adds what attention

@@ -22,7 +22,7 @@ void ref_rmsnorm(const ref_tools *tools,
     for (int t = 0; t < n_row; t++) {
         const float *from = x + (size_t)t * (size_t)width;
         float *to = y + (size_t)t * (size_t)width;
-        float sum;
+        float sum = 0;
         tools->simd->product(&(ref_product){.y = &sum,
                                             .x = from,
                                             .w = from,

@@ -65,7 +65,7 @@ static void logits_of(const kvref_decoder *d, float *logits, const float *z)
         return;
     }
     ref_linear(&d->tools, &(ref_matrix){d->all_logits, &d->weights->head, NULL}, 1, z, 1);
-    ref_tap(d, &d->slow, REF_LOGITS, -1, d->n_call, 1, 0, d->config.n_vocab, d->all_logits);
+    ref_tap(d, &d->slow, REF_LOGITS, -1, d->n_call, 1, d->all_logits);
     for (int i = 0; i < d->n_candidate; i++) logits[i] = d->all_logits[d->candidate[i]];
 }
 
@@ -76,7 +76,7 @@ static void finish(kvref_decoder *d, float *logits, const float *x)
     const kvref_weights *w = d->weights;
     int width = c->slow.d_model, width_fast = c->fast.d_model;
     ref_rmsnorm(&d->tools, d->norm, x, 1, width, &w->norm, c->norm_eps);
-    ref_tap(d, &d->slow, REF_NORM, -1, d->n_call, 1, 0, width, d->norm);
+    ref_tap(d, &d->slow, REF_NORM, -1, d->n_call, 1, d->norm);
     logits_of(d, logits, d->norm);
     const float *from = c->norm_fastlayer_input ? d->norm : x;
     if (w->fast_in.data)
@@ -84,7 +84,7 @@ static void finish(kvref_decoder *d, float *logits, const float *x)
             &d->tools, &(ref_matrix){d->hidden, &w->fast_in, &w->fast_in_bias}, 1, from, 1);
     else
         memcpy(d->hidden, from, (size_t)width_fast * sizeof *from);
-    ref_tap(d, &d->slow, REF_HIDDEN, -1, d->n_call, 1, 0, width_fast, d->hidden);
+    ref_tap(d, &d->slow, REF_HIDDEN, -1, d->n_call, 1, d->hidden);
 }
 
 kvref_status
@@ -100,7 +100,7 @@ ref_slow(kvref_decoder *d, float *logits, const int32_t *frames, int n_frame, kv
         const int32_t *frame = frames + (size_t)t * (size_t)(1 + c->n_codebook);
         n_row = n_frame - t < REF_ROWS ? n_frame - t : REF_ROWS;
         ref_embed(&d->tools, d->x, frame, n_row, c, d->weights, d->work);
-        ref_tap(d, &d->slow, REF_EMBED, -1, d->n_pos + t, n_row, 0, width, d->x);
+        ref_tap(d, &d->slow, REF_EMBED, -1, d->n_pos + t, n_row, d->x);
         for (int l = 0; l < c->slow.n_layer; l++)
             ref_block(d, &d->slow, l, d->n_pos + t, n_row, &d->slow_count[l]);
     }

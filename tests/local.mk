@@ -322,6 +322,7 @@ check_PROGRAMS += %D%/test_resample
 %C%_test_resample_SOURCES = %D%/test_resample.c
 %C%_test_resample_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_resample_LDADD = $(TEST_LIBS)
+EXTRA_DIST += %D%/.clang-tidy
 check_PROGRAMS += %D%/test_formula
 %C%_test_formula_SOURCES = %D%/test_formula.c
 %C%_test_formula_CPPFLAGS = $(TEST_CPPFLAGS)

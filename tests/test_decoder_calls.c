@@ -303,8 +303,9 @@ START_TEST(nan_weights_give_nan_and_no_crash)
     kvref_config config = world_tiny();
     world w;
     world_open(&w, &config, KVREF_F32, 0);
-    for (int i = 0; i < w.weights.slow[0].wq.n_row * 64; i++)
-        ((float *)(uintptr_t)w.weights.slow[0].wq.data)[i] = i % 2 ? NAN : INFINITY;
+    float *bad = world_floats(64 * 64, 1, 1);
+    for (int i = 0; i < 64 * 64; i++) bad[i] = i % 2 ? NAN : INFINITY;
+    w.weights.slow[0].wq.data = bad; /* [H*E, D] = [64, 64] */
     kvref_decoder *d = world_decoder(&w, (kvref_decoder_opts){.capacity = 30});
     int32_t *frames = world_frames(&config, 9, 1);
     float logits[64];
@@ -315,6 +316,7 @@ START_TEST(nan_weights_give_nan_and_no_crash)
     ck_assert(isnan(logits[0]));
     ref_decoder_close(&d);
     free(frames);
+    free(bad);
     world_close(&w);
 }
 END_TEST

@@ -113,12 +113,13 @@ static kvref_layer zero_layer(const kvref_stack *s)
                          .w2 = zeros(d, s->d_ff)};
 }
 
-static size_t resident(const void *from, size_t n)
+/* from is the start of a page. */
+static size_t resident(void *from, size_t n)
 {
     unsigned char *map = malloc(n / page + 1);
-    size_t start = (uintptr_t)from / page * page, count = 0;
+    size_t count = 0;
     ck_assert_ptr_nonnull(map);
-    ck_assert(mincore((void *)start, n, map) == 0);
+    ck_assert(mincore(from, n, map) == 0);
     for (size_t i = 0; i < (n + page - 1) / page; i++) count += map[i] & 1u;
     free(map);
     return count * page;

@@ -57,7 +57,7 @@ static void attend(double *out, const double *q, const kvref_stack *s, int p)
 {
     int e = s->d_head, group = s->n_head / s->n_kv_head;
     for (int h = 0; h < s->n_head; h++) {
-        double weight[MAX_T], total = 0;
+        double weight[MAX_T] = {0}, total = 0;
         for (int r = 0; r <= p; r++) {
             double dot = 0;
             for (int i = 0; i < e; i++) dot += q[h * e + i] * keys[r][h / group * e + i];
@@ -78,7 +78,8 @@ static void stack(double x[][MAX_WIDTH],
                   const kvref_layer *w,
                   const kvref_config *c)
 {
-    double a[MAX_WIDTH], q[MAX_WIDTH], b[MAX_WIDTH], gate[MAX_WIDTH], up[MAX_WIDTH];
+    double a[MAX_WIDTH] = {0}, q[MAX_WIDTH] = {0}, b[MAX_WIDTH] = {0};
+    double gate[MAX_WIDTH] = {0}, up[MAX_WIDTH] = {0};
     for (int l = 0; l < s->n_layer; l++, w++)
         for (int t = 0; t < n; t++) {
             norm(a, x[t], &w->attn_norm, (double)c->norm_eps);
@@ -139,7 +140,8 @@ START_TEST(decoder_matches_the_formulas_in_double)
     kvref_decoder *d = world_decoder(&w, (kvref_decoder_opts){.capacity = MAX_T});
     int32_t *frames = world_frames(&c, MAX_T, 3), id[64];
     static double x[MAX_T][MAX_WIDTH];
-    double z[MAX_WIDTH], hidden[MAX_WIDTH], logits[MAX_WIDTH], chosen[64];
+    double z[MAX_WIDTH] = {0}, hidden[MAX_WIDTH] = {0}, logits[MAX_WIDTH] = {0},
+           chosen[64] = {0};
     float got[64];
     kvref_error err;
     must(ref_slow(d, got, frames, MAX_T, &err), err);
