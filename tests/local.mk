@@ -32,6 +32,7 @@ dist_check_SCRIPTS += \
 	%D%/test_tool_inspect.sh \
 	%D%/test_tool_make_model.sh \
 	%D%/test_tool_options.sh \
+	%D%/test_tool_say.sh \
 	%D%/test_tool_trace.sh
 
 check_PROGRAMS += %D%/test_half

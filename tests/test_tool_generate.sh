@@ -101,7 +101,7 @@ run generate "${model[@]}" --text Hi --reference-text "Good day." --reference-co
     --reference-text "Bye." --reference-codes "$work/other.npy" --max-new-tokens 3 -o "$work/r.npy"
 claim references_are_taken test "$status" = 0
 run generate "${model[@]}" --text Hi --reference-text "Good day." -o "$work/x.npy"
-claim references_need_both_parts refused 2 "--reference-text and --reference-codes"
+claim references_need_both_parts refused 2 "--reference-text: expected one for each reference, found 1 for 0"
 run generate "${model[@]}" --text '<|im_end|>' --max-new-tokens 3 --json -o "$work/h.npy"
 honoured=$(echo "$out" | sed -n 's/.*"prompt_positions": \([0-9]*\).*/\1/p')
 run generate "${model[@]}" --text '<|im_end|>' --control plain --max-new-tokens 3 --json -o "$work/p.npy"

@@ -120,12 +120,16 @@ parse_choice(int *out, const cli_option *o, const char *value, kvref_error *err)
                       value);
 }
 
-static kvref_status append(cli_list *list, const char *value, kvref_error *err)
+static kvref_status append(cli_list *list, const char *value, const char *by, kvref_error *err)
 {
-    const char **item = realloc(list->item, ((size_t)list->n + 1) * sizeof *item);
-    if (!item) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    list->item = item;
-    item[list->n++] = value;
+    size_t size = ((size_t)list->n + 1) * sizeof *list->item;
+    const char **item = realloc(list->item, size);
+    if (item) list->item = item;
+    const char **names = item ? realloc(list->by, size) : NULL;
+    if (!names) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    list->by = names;
+    item[list->n] = value;
+    names[list->n++] = by;
     return KVREF_OK;
 }
 
@@ -148,7 +152,7 @@ static kvref_status store(const cli_option *o, void *base, const char *value, kv
         *(const char **)at = value;
         return KVREF_OK;
     case CLI_LIST:
-        return append(at, value, err);
+        return append(at, value, o->name, err);
     default:
         return kvref_fail(err, KVREF_E_ARG, "%s: not an option", o->name);
     }
@@ -340,6 +344,7 @@ static bool clear_list(void *user, const cli_option *o, void *base)
     if (base && o->kind == CLI_LIST) {
         cli_list *list = (cli_list *)((char *)base + o->at);
         free(list->item);
+        free(list->by);
         *list = (cli_list){0};
     }
     return true;

@@ -25,7 +25,9 @@ typedef enum cli_kind {
 } cli_kind;
 
 typedef struct cli_list {
-    const char **item; /* borrowed from argv */
+    const char **item; /* borrowed from argv                          */
+    const char **by;   /* names of the options that gave them: options
+                          may share a list, and keep their order      */
     int n;
 } cli_list;
 

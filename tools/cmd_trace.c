@@ -101,7 +101,7 @@ static kvref_status check(const trace_args *a, const cli_given *given, kvref_err
         return kvref_fail(
             err, KVREF_E_ARG, "--prompt, --from, --text and --text-file: expected one of them");
     if (text) KVREF_TRY(session_check_text(&a->text, err));
-    if (!text && a->text.reference_text.n + a->text.reference_codes.n)
+    if (!text && a->text.reference_text.n + a->text.reference.n)
         return kvref_fail(err,
                           KVREF_E_ARG,
                           "--reference-text and --reference-codes: expected a text with them");

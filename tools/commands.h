@@ -11,6 +11,7 @@ extern const cli_command cmd_encode;
 extern const cli_command cmd_generate;
 extern const cli_command cmd_inspect;
 extern const cli_command cmd_make_model;
+extern const cli_command cmd_say;
 extern const cli_command cmd_trace;
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
+    &cmd_say,
     &cmd_generate,
     &cmd_decode,
     &cmd_encode,

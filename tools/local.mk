@@ -11,6 +11,7 @@ bin_PROGRAMS += %D%/kvref
 	%D%/cmd_generate.c \
 	%D%/cmd_inspect.c \
 	%D%/cmd_make_model.c \
+	%D%/cmd_say.c \
 	%D%/cmd_trace.c \
 	%D%/codec_args.c \
 	%D%/codec_args.h \
@@ -38,6 +39,9 @@ bin_PROGRAMS += %D%/kvref
 	%D%/sound_in.h \
 	%D%/sound_out.c \
 	%D%/sound_out.h \
+	%D%/speak.c \
+	%D%/speak.h \
 	%D%/term.c \
 	%D%/term.h
 %C%_kvref_LDADD = $(KVREF_LIBS)
+EXTRA_DIST += %D%/hello.sha256

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of generate, and hashes. */
+/* Reports of generate and say, and hashes. */
 #include "tools/report.h"
 
 #include "base/base.h"
@@ -13,7 +13,7 @@ struct report {
     FILE *to;
     bool json;
     int n_length, sample;
-    json_t *root, *samples, *batches;
+    json_t *root, *settings, *samples, *batches;
 };
 
 report *report_open(FILE *to, bool json)
@@ -23,6 +23,7 @@ report *report_open(FILE *to, bool json)
     r->to = to;
     r->json = json;
     r->root = json_object();
+    r->settings = json_object();
     r->samples = json_array();
     r->batches = json_array();
     return r;
@@ -33,11 +34,14 @@ static double rate(int n_frame, double decode)
     return n_frame > 1 && decode > 0 ? (n_frame - 1) / decode : 0;
 }
 
-void report_batch(
-    report *r, int n_prompt, const kvref_generated *g, double prefill, double decode)
+void report_batch(report *r,
+                  int n_prompt,
+                  const kvref_generated *g,
+                  const char *stop,
+                  double prefill,
+                  double decode)
 {
     int batch = (int)json_array_size(r->batches), n = g->frames.n_frame;
-    const char *stop = session_stop_name(g->stop);
     r->n_length += g->stop == KVREF_STOP_LENGTH;
     json_array_append_new(r->batches,
                           json_pack("{s:i,s:i,s:i,s:s,s:f,s:f,s:f}",
@@ -88,32 +92,45 @@ uint64_t report_hash_codes(const kvref_codes *codes)
     return report_hash(REPORT_HASH, codes->code, n);
 }
 
-void report_sample(report *r, const char *path, const kvref_codes *codes)
+void report_sample(report *r,
+                   const char *codes_path,
+                   const kvref_codes *codes,
+                   const char *sound_path,
+                   const sound_made *sound)
 {
     char hash[20], name[400];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)report_hash_codes(codes));
-    json_array_append_new(r->samples,
-                          json_pack("{s:s,s:i,s:i,s:s,s:O}",
-                                    "file",
-                                    term_clean(name, sizeof name, path),
-                                    "books",
-                                    codes->n_book,
-                                    "frames",
-                                    codes->n_frame,
-                                    "hash",
-                                    hash,
-                                    "batches",
-                                    r->batches));
+    json_t *o = json_pack("{s:s?,s:i,s:i,s:s,s:O}",
+                          "file",
+                          codes_path ? term_clean(name, sizeof name, codes_path) : NULL,
+                          "books",
+                          codes->n_book,
+                          "frames",
+                          codes->n_frame,
+                          "hash",
+                          hash,
+                          "batches",
+                          r->batches);
+    if (sound) json_object_set_new(o, "sound", sound_json(sound_path, sound));
+    json_array_append_new(r->samples, o);
     json_decref(r->batches);
     r->batches = json_array();
     r->sample++;
-    if (!r->json)
+    if (r->json) return;
+    if (codes_path)
         fprintf(r->to,
                 "%s: %d books, %d frames, hash %s\n",
-                path,
+                codes_path,
                 codes->n_book,
                 codes->n_frame,
                 hash);
+    if (sound) sound_print(r->to, sound_path, sound);
+}
+
+void report_setting(report *r, const char *key, const char *value)
+{
+    char text[400];
+    json_object_set_new(r->settings, key, json_string(term_clean(text, sizeof text, value)));
 }
 
 void report_session(report *r, const session *s)
@@ -121,38 +138,37 @@ void report_session(report *r, const session *s)
     const decoder_args *d = s->decoder_args;
     const sampling_args *p = s->sampling_args;
     char model[400], noise[400];
-    json_object_set_new(r->root,
-                        "settings",
-                        json_pack("{s:s,s:s,s:i,s:s,s:s,s:s,s:f,s:f,s:i,s:s,s:s,s:i,s:i}",
-                                  "model",
-                                  term_clean(model, sizeof model, d->model),
-                                  "backend",
-                                  s->backend->name,
-                                  "capacity",
-                                  s->backend->capacity(s->decoder),
-                                  "attention",
-                                  d->attention == KVREF_ATTN_PREFIX ? "prefix" : "full",
-                                  "linear",
-                                  d->linear == KVREF_LINEAR_EXACT ? "exact" : "blas",
-                                  "rope_table",
-                                  d->rope_table == KVREF_ROPE_BF16 ? "bf16" : "f32",
-                                  "temperature",
-                                  (double)p->temperature,
-                                  "top_p",
-                                  (double)p->top_p,
-                                  "top_k",
-                                  p->top_k,
-                                  "noise",
-                                  term_clean(noise, sizeof noise, p->noise),
-                                  "control",
-                                  s->control == KVREF_CONTROL_HONOUR ? "honour" : "plain",
-                                  "max_new_tokens",
-                                  p->max_new_tokens,
-                                  "min_frames",
-                                  p->min_frames));
+    json_object_update_new(r->settings,
+                           json_pack("{s:s,s:s,s:i,s:s,s:s,s:s,s:f,s:f,s:i,s:s,s:s,s:i,s:i}",
+                                     "model",
+                                     term_clean(model, sizeof model, d->model),
+                                     "backend",
+                                     s->backend->name,
+                                     "capacity",
+                                     s->backend->capacity(s->decoder),
+                                     "attention",
+                                     d->attention == KVREF_ATTN_PREFIX ? "prefix" : "full",
+                                     "linear",
+                                     d->linear == KVREF_LINEAR_EXACT ? "exact" : "blas",
+                                     "rope_table",
+                                     d->rope_table == KVREF_ROPE_BF16 ? "bf16" : "f32",
+                                     "temperature",
+                                     (double)p->temperature,
+                                     "top_p",
+                                     (double)p->top_p,
+                                     "top_k",
+                                     p->top_k,
+                                     "noise",
+                                     term_clean(noise, sizeof noise, p->noise),
+                                     "control",
+                                     s->control == KVREF_CONTROL_HONOUR ? "honour" : "plain",
+                                     "max_new_tokens",
+                                     p->max_new_tokens,
+                                     "min_frames",
+                                     p->min_frames));
     char seed[24]; /* a string: JSON readers lose the low bits of large numbers */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)p->seed);
-    json_object_set_new(json_object_get(r->root, "settings"), "seed", json_string(seed));
+    report_setting(r, "seed", seed);
 }
 
 int report_close(report **out, bool good)
@@ -160,6 +176,7 @@ int report_close(report **out, bool good)
     report *r = *out;
     if (!r) return 0;
     int n_length = r->n_length;
+    json_object_set_new(r->root, "settings", r->settings);
     json_object_set_new(r->root, "samples", r->samples);
     if (good && r->json) {
         json_dumpf(r->root, r->to, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

@@ -23,12 +23,17 @@ typedef struct sampling_args {
 
 typedef struct text_args {
     const char *text, *text_file;
-    cli_list reference_text, reference_codes;
+    cli_list reference_text;
+    cli_list reference; /* --reference-codes, and in some commands --reference */
     int chunk_length, control;
 } text_args;
 
 /* Tables to be put into the table of a command by CLI_TABLE. */
 extern const cli_option decoder_options[], sampling_options[], text_options[];
+
+/* Codes of a recording, for --reference. */
+typedef kvref_status
+session_encoder(void *user, kvref_codes *out, const char *path, kvref_error *err);
 
 typedef struct session {
     const char *command; /* for messages */
@@ -41,6 +46,9 @@ typedef struct session {
     kvref_decoder *decoder;
     kvref_noise *noise;
     kvref_tap to; /* where taps go now; fn NULL: nowhere */
+
+    session_encoder *encode; /* NULL: the command has no --reference */
+    void *encode_user;
 
     char *text; /* set by session_text */
     kvref_texts batches;

@@ -19,13 +19,12 @@ kvref_status session_check_text(const text_args *t, kvref_error *err)
                           KVREF_E_ARG,
                           "--text and --text-file: expected exactly one of them, found %s",
                           t->text ? "both" : "neither");
-    if (t->reference_text.n != t->reference_codes.n)
+    if (t->reference_text.n != t->reference.n)
         return kvref_fail(err,
                           KVREF_E_ARG,
-                          "--reference-text and --reference-codes: expected as many of one as "
-                          "of the other, found %d and %d",
+                          "--reference-text: expected one for each reference, found %d for %d",
                           t->reference_text.n,
-                          t->reference_codes.n);
+                          t->reference.n);
     return KVREF_OK;
 }
 
@@ -85,9 +84,11 @@ static kvref_status read_references(session *s, const text_args *t, kvref_error 
     if (!s->reference || !s->reference_codes)
         return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     for (int i = 0; i < (int)n; i++) {
-        const char *path = t->reference_codes.item[i];
+        const char *path = t->reference.item[i];
         kvref_codes *codes = &s->reference_codes[i];
-        KVREF_TRY(kvref_codes_read(codes, path, err));
+        bool sound = strcmp(t->reference.by[i], "reference") == 0;
+        KVREF_TRY(sound ? s->encode(s->encode_user, codes, path, err)
+                        : kvref_codes_read(codes, path, err));
         s->n_reference = i + 1;
         KVREF_TRY(
             kvref_codes_check(codes, s->config->n_codebook, s->config->n_code, path, err));

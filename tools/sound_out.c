@@ -96,7 +96,7 @@ static kvref_status decode(sound_made *out,
     kvref_status s = KVREF_OK;
     term_meter_open(&meter, "sound", "frames");
     out->hash = REPORT_HASH;
-    while (s == KVREF_OK && out->n_frame < codes->n_frame && !out->partial) {
+    while (s == KVREF_OK && out->n_frame < codes->n_frame && !out->stopped) {
         int rest = codes->n_frame - out->n_frame, n = rest < PIECE ? rest : PIECE;
         size_t n_pcm = (size_t)n * (size_t)info->frame;
         const int32_t *code = codes->code + (size_t)out->n_frame * (size_t)codes->n_book;
@@ -107,7 +107,7 @@ static kvref_status decode(sound_made *out,
             out->n_frame += n;
             sound_meter(
                 &meter, (uint64_t)out->n_frame, (uint64_t)codes->n_frame, frame_seconds);
-            out->partial = job->keep_partial && term_take_signal() != 0;
+            if (job->keep_partial) out->stopped = term_take_signal();
         }
     }
     out->decode = out->compute = term_clock() - meter.start;
@@ -193,7 +193,7 @@ void sound_print(FILE *to, const char *path, const sound_made *m)
             "%016llx; real-time factor %.3f\n",
             path,
             m->n_frame,
-            m->partial ? " (stopped by a signal)" : "",
+            m->stopped ? " (stopped by a signal)" : "",
             (unsigned long long)m->n_sample,
             seconds(m),
             m->rate,
@@ -231,7 +231,7 @@ json_t *sound_json(const char *path, const sound_made *m)
                      "real_time_factor",
                      m->compute / seconds(m),
                      "partial",
-                     m->partial);
+                     m->stopped != 0);
 }
 
 void sound_meter(term_meter *m, uint64_t done, uint64_t total, double frame_seconds)

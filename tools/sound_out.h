@@ -40,7 +40,7 @@ typedef struct sound_made {
     uint64_t hash;  /* FNV-1a of the samples as float32, before any format */
     double decode;  /* seconds of decoding                                 */
     double compute; /* seconds of all that made it; set by the caller      */
-    bool partial;   /* a signal ended the decoding                         */
+    int stopped;    /* the signal that ended the decoding early; 0: none   */
 } sound_made;
 
 /* Errors: ARG (number of books, a negative code), FORMAT (a sample that is not finite; nothing
