@@ -37,17 +37,19 @@ static kvref_status check_header(const char **header,
                                  kvref_error *err)
 {
     if (map->n_byte < 8)
-        return kvref_fail(err,
-                          KVREF_E_FORMAT,
-                          "%s: file of %zu bytes, expected at least 8 and a header",
-                          path,
-                          map->n_byte);
+        return kvref_fail(
+            err,
+            KVREF_E_FORMAT,
+            "%s: not a safetensors file: %zu bytes, expected at least 8 and a header",
+            path,
+            map->n_byte);
     uint64_t n = 0;
     for (int i = 7; i >= 0; i--) n = n << 8 | map->data[i];
     if (n < 2 || n > map->n_byte - 8 || n > MAX_HEADER)
         return kvref_fail(err,
                           KVREF_E_FORMAT,
-                          "%s: header length %" PRIu64 ", expected 2..%zu",
+                          "%s: not a safetensors file: header length %" PRIu64
+                          ", expected 2..%zu",
                           path,
                           n,
                           map->n_byte - 8 < MAX_HEADER ? map->n_byte - 8 : MAX_HEADER);
@@ -56,7 +58,7 @@ static kvref_status check_header(const char **header,
     if (**header != '{')
         return kvref_fail(err,
                           KVREF_E_FORMAT,
-                          "%s: header begins with 0x%02x, expected '{'",
+                          "%s: not a safetensors file: header begins with 0x%02x, expected '{'",
                           path,
                           map->data[8]);
     return KVREF_OK;
