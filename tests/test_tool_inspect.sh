@@ -61,6 +61,9 @@ change missing "h['x'] = h.pop($norm)"
 claim a_missing_tensor_gives_1_and_its_name refused 1 "norm.weight: missing"
 change shape "h['text_model.model.embeddings.weight']['shape'].reverse()"
 claim a_wrong_shape_gives_1_and_both_shapes refused 1 "shape [24, 320], config needs [320, 24]"
+claim whose_tokenizer_is_described_all_the_same needs "tokenizer    320 ids, 32 semantic 256..287, end 250"
+run inspect "$work/shape" --json
+claim in_json_too needs '"tokenizer": true'
 change shapes "[h[k]['shape'].reverse() for k in h if 'wo.weight' in k]"
 claim every_wrong_shape_is_listed needs "layers.0.attention.wo.weight: shape [32, 24]" \
     "layers.1.attention.wo.weight: shape [32, 24]" "fast_layers.1.attention.wo.weight: shape"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct inspect_args {
     const char *dir;
@@ -47,6 +48,31 @@ static void add_problem(inspection *in, const char *text)
     in->n_problem++;
 }
 
+static void describe_tokenizer(inspection *in, const kvref_tokenizer *tok)
+{
+    int32_t begin, end;
+    kvref_tokenizer_semantic(tok, &begin, &end, &in->n_semantic);
+    in->tokenizer = true;
+    in->semantic_begin = begin;
+    in->semantic_end = end;
+    in->im_end = kvref_tokenizer_id(tok, "<|im_end|>");
+    in->n_token = kvref_tokenizer_size(tok);
+}
+
+/* The tokenizer of a model that does not open. */
+static kvref_status open_tokenizer(inspection *in, kvref_error *err)
+{
+    kvref_tokenizer *tok = NULL;
+    kvref_status s = KVREF_OK;
+    char *path = kvref_path_join(in->dir, "tokenizer.json");
+    if (!path) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    if (access(path, F_OK) == 0) s = kvref_tokenizer_open(&tok, path, err);
+    if (tok) describe_tokenizer(in, tok);
+    kvref_tokenizer_close(&tok);
+    free(path);
+    return s;
+}
+
 /* Tensors that the loader refuses for a reason that the comparison has not found; token ids. */
 static kvref_status open_model(inspection *in, kvref_error *err)
 {
@@ -54,19 +80,11 @@ static kvref_status open_model(inspection *in, kvref_error *err)
     kvref_status s = kvref_model_open(&model, in->dir, NULL, err);
     bool said = in->n_problem && (s == KVREF_E_MISSING || s == KVREF_E_SHAPE);
     if (s == KVREF_E_SHAPE && !said) add_problem(in, err->text);
-    if (s == KVREF_E_SHAPE || said) return KVREF_OK;
+    if (s == KVREF_E_SHAPE || said) return open_tokenizer(in, err);
     if (s != KVREF_OK) return s;
     const kvref_tokenizer *tok = kvref_model_tokenizer(model);
     in->config = *kvref_model_config(model); /* token ids as the tokenizer has them */
-    in->tokenizer = tok != NULL;
-    if (tok) {
-        int32_t begin, end;
-        kvref_tokenizer_semantic(tok, &begin, &end, &in->n_semantic);
-        in->semantic_begin = begin;
-        in->semantic_end = end;
-        in->im_end = in->config.im_end;
-        in->n_token = kvref_tokenizer_size(tok);
-    }
+    if (tok) describe_tokenizer(in, tok);
     kvref_model_close(&model);
     return KVREF_OK;
 }
