@@ -173,7 +173,8 @@ const cli_command cmd_doctor = {
     .text = "Prints the processor, memory, libraries and what OpenBLAS has chosen, then runs a "
             "self-test of about a second.",
     .option = doctor_options,
-    .status = "0 all is well, 1 a self-test failed",
+    .status = "0 all is well, 1 a self-test failed, 2 a bad option, or output that cannot be "
+              "written",
     .example = "kvref doctor\n"
                "kvref doctor --json",
     .n_args = sizeof(doctor_args),

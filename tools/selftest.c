@@ -55,7 +55,7 @@ static void functions(selftest_report *report, void *user)
             if (!(used[k] <= worst)) worst = used[k]; /* a NaN stays */
     }
     char text[80];
-    snprintf(text, sizeof text, "worst error %.2f of its limit", worst);
+    snprintf(text, sizeof text, "largest error: %.0f %% of what is allowed", 100 * worst);
     report(user, "exp, log, sine and cosine are within their bounds", worst <= 1, text);
 }
 
