@@ -44,6 +44,11 @@ for c in $commands; do
     claim "${c}_never_guesses_an_abbreviation" test "$status" = 2
 done
 
+status=0
+"${srcdir:-.}/tools/quickstart" demo check --help >"$work/.out" 2>"$work/.err" || status=$?
+err=$(cat "$work/.err")
+claim quickstart_takes_one_command refused 2 "one command at a time"
+
 run doctor --jsno
 claim an_unknown_option_suggests_the_nearest refused 2 "did you mean --json?"
 run doctor --json=yes
