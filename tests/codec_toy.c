@@ -153,6 +153,17 @@ float *toy_audio(const char *name, size_t n)
     return x;
 }
 
+float *toy_noise(size_t n, uint32_t seed)
+{
+    float *x = malloc(n * sizeof *x);
+    ck_assert(x != NULL);
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(int32_t)seed * 0x1p-31f;
+    }
+    return x;
+}
+
 float *toy_decode(kvref_codec *codec, const int32_t *code, int n_frame)
 {
     kvref_error err;

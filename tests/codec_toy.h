@@ -26,6 +26,9 @@ int32_t *toy_codes(const char *name, int n_book, int n_frame);
 /* sample[i] = ((mix(name, i) >> 24) - 128) / 256; to be freed. */
 float *toy_audio(const char *name, size_t n);
 
+/* n values in -1 .. 1; to be freed. */
+float *toy_noise(size_t n, uint32_t seed);
+
 /* Decodes into fresh memory. */
 float *toy_decode(kvref_codec *codec, const int32_t *code, int n_frame);
 

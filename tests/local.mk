@@ -314,6 +314,11 @@ check_PROGRAMS += %D%/test_codec_load
 %C%_test_codec_load_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_codec_load_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += %D%/test_codec_conv
+%C%_test_codec_conv_SOURCES = %D%/test_codec_conv.c $(codec_toy)
+%C%_test_codec_conv_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_codec_conv_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += %D%/test_codec_ops
 %C%_test_codec_ops_SOURCES = %D%/test_codec_ops.c $(codec_toy)
 %C%_test_codec_ops_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -55,6 +55,12 @@ START_TEST(torch_archive_and_safetensors_give_the_same)
     const char *pth = toy_write(&dims, true, 5);
     same(pth, plain_toy());
     same(support_path(pth, "codec.pth"), pth);
+    kvref_error err;
+    kvref_file *file;
+    must(kvref_file_open(&file, support_path(pth, "codec.pth"), NULL, &err), err);
+    for (int i = 0; i < kvref_file_count(file); i++)
+        ck_assert_uint_eq((uintptr_t)kvref_file_at(file, i)->data % 64, 0);
+    kvref_file_close(&file);
 }
 END_TEST
 

@@ -56,6 +56,14 @@ START_TEST(pieces_equal_the_whole_bit_for_bit)
 }
 END_TEST
 
+/* 700 frames: the kept keys have to be moved, and are at other times than in the whole. */
+START_TEST(long_pieces_equal_the_whole)
+{
+    kvref_codec_dims dims = toy_small_dims();
+    check_pieces(&dims, KVREF_CONV_BLAS, 700);
+}
+END_TEST
+
 START_TEST(pieces_equal_the_whole_at_the_golden_widths)
 {
     kvref_codec_dims dims = toy_golden_dims();
@@ -106,12 +114,13 @@ START_TEST(thread_counts_change_no_bit)
 }
 END_TEST
 
-/* The encoder sees 32768 samples at a time; frames before a cut do not know what follows. */
+/* The encoder takes 256 frames at a time; frames before a cut do not know what follows. */
 START_TEST(encoding_a_prefix_gives_a_prefix)
 {
     kvref_error err;
     kvref_codec_dims dims = toy_small_dims();
-    kvref_codec_opts opts = {.n_thread = 1};
+    toy_taps taps = {0}; /* collecting them checks that rows are numbered on */
+    kvref_codec_opts opts = {.n_thread = 1, .tap = {toy_collect, &taps, KVREF_TAP_LAYERS}};
     kvref_codec *codec = toy_open(&dims, &opts);
     int frame = kvref_codec_about(codec)->frame;
     size_t n = (size_t)(400 * frame);
@@ -119,13 +128,15 @@ START_TEST(encoding_a_prefix_gives_a_prefix)
     kvref_codes all, part;
     must(kvref_codec_encode(codec, &all, audio, n, &err), err);
     ck_assert_int_eq(all.n_frame, 400);
-    static const int length[] = {1, 63, 341, 342, 343};
+    static const int length[] = {1, 255, 256, 257, 343};
     for (int i = 0; i < 5; i++) {
+        toy_taps_clear(&taps);
         must(kvref_codec_encode(codec, &part, audio, (size_t)(length[i] * frame), &err), err);
         ck_assert_int_eq(part.n_frame, length[i]);
         ck_assert(memcmp(part.code, all.code, (size_t)(4 * length[i]) * sizeof(int32_t)) == 0);
         kvref_codes_clear(&part);
     }
+    toy_taps_clear(&taps);
     kvref_codes_clear(&all);
     free(audio);
     kvref_codec_close(&codec);
@@ -249,6 +260,7 @@ int main(void)
     TCase *tc = tcase_create("codec_stream");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, pieces_equal_the_whole_bit_for_bit);
+    tcase_add_test(tc, long_pieces_equal_the_whole);
     tcase_add_test(tc, pieces_equal_the_whole_at_the_golden_widths);
     tcase_add_test(tc, thread_counts_change_no_bit);
     tcase_add_test(tc, encoding_a_prefix_gives_a_prefix);
