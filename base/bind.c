@@ -4,10 +4,6 @@
  * section 3.3); the same for their biases. Nothing is copied. */
 #include "base/bind.h"
 
-#include "base/names.h"
-#include "base/tensors.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,49 +15,47 @@ typedef struct binder {
     kvref_names names;
 } binder;
 
-static void show_shape(char text[96], int n_dim, const int64_t *dim)
+kvref_status kvref_tensor_check(const kvref_tensor *t,
+                                const kvref_tensor_spec *want,
+                                const char *where,
+                                kvref_error *err)
 {
-    size_t at = 1;
-    text[0] = '[';
-    text[1] = 0;
-    for (int i = 0; i < n_dim && at < 90; i++)
-        at += (size_t)snprintf(text + at, 96 - at, "%s%lld", i ? ", " : "", (long long)dim[i]);
-    if (at < 95) memcpy(text + at, "]", 2);
+    char expected[96], found[96];
+    kvref_shape_text(expected, want->n_dim, want->dim);
+    if (!t)
+        return kvref_fail(err,
+                          KVREF_E_MISSING,
+                          "%s: tensor %s: missing, config needs %s",
+                          where,
+                          want->name,
+                          expected);
+    kvref_shape_text(found, t->n_dim, t->dim);
+    if (t->n_dim != want->n_dim ||
+        memcmp(t->dim, want->dim, (size_t)t->n_dim * sizeof t->dim[0]) != 0)
+        return kvref_fail(err,
+                          KVREF_E_SHAPE,
+                          "%s: tensor %s: shape %s, config needs %s",
+                          where,
+                          t->name,
+                          found,
+                          expected);
+    if (t->dtype != KVREF_F32 && t->dtype != KVREF_F16 && t->dtype != KVREF_BF16)
+        return kvref_fail(err,
+                          KVREF_E_SHAPE,
+                          "%s: tensor %s: dtype %s, expected F32, F16 or BF16",
+                          where,
+                          t->name,
+                          kvref_dtype_name(t->dtype));
+    return KVREF_OK;
 }
 
 /* The tensor of this internal name, checked against the spec; marks it as used. */
 static kvref_status
 take(const kvref_tensor **out, binder *b, const kvref_tensor_spec *spec, kvref_error *err)
 {
-    char want[96], found[96];
     kvref_named *n = kvref_names_find(&b->names, spec->name);
-    show_shape(want, spec->n_dim, spec->dim);
-    if (!n)
-        return kvref_fail(err,
-                          KVREF_E_MISSING,
-                          "%s: tensor %s: missing, config needs %s",
-                          b->dir,
-                          spec->name,
-                          want);
-    const kvref_tensor *t = n->tensor;
-    const char *path = kvref_file_path_of(b->file, t);
-    show_shape(found, t->n_dim, t->dim);
-    if (t->n_dim != spec->n_dim ||
-        memcmp(t->dim, spec->dim, (size_t)t->n_dim * sizeof t->dim[0]) != 0)
-        return kvref_fail(err,
-                          KVREF_E_SHAPE,
-                          "%s: tensor %s: shape %s, config needs %s",
-                          path,
-                          t->name,
-                          found,
-                          want);
-    if (t->dtype != KVREF_F32 && t->dtype != KVREF_F16 && t->dtype != KVREF_BF16)
-        return kvref_fail(err,
-                          KVREF_E_SHAPE,
-                          "%s: tensor %s: dtype %s, expected F32, F16 or BF16",
-                          path,
-                          t->name,
-                          kvref_dtype_name(t->dtype));
+    const kvref_tensor *t = n ? n->tensor : NULL;
+    KVREF_TRY(kvref_tensor_check(t, spec, t ? kvref_file_path_of(b->file, t) : b->dir, err));
     n->used = true;
     *out = t;
     return KVREF_OK;
@@ -79,58 +73,42 @@ static kvref_weight view(const kvref_tensor *t, int first, int n_row)
                           is_vector ? n_row : n_col};
 }
 
-/* The name of part i of a fused slot: wqkv becomes wq, wk or wv. */
-static void part_name(char *name, size_t cap, const char *fused, int i)
+kvref_status kvref_slot_wants(kvref_tensor_spec want[3],
+                              int *n_want,
+                              const kvref_slot *slot,
+                              const kvref_names *names,
+                              const char *dir,
+                              kvref_error *err)
 {
-    const char *at = strstr(fused, "wqkv");
-    snprintf(name, cap, "%.*sw%c%s", (int)(at - fused), fused, "qkv"[i], at + 4);
-}
-
-/* Whether q, k and v are separate in the file; a mixture with the fused one is an error. */
-static kvref_status
-is_split(bool *out, const binder *b, const kvref_slot *slot, kvref_error *err)
-{
-    char name[sizeof slot->spec.name];
-    const kvref_named *fused = kvref_names_find(&b->names, slot->spec.name), *part = NULL;
-    for (int i = 0; i < 3 && !part; i++) {
-        part_name(name, sizeof name, slot->spec.name, i);
-        part = kvref_names_find(&b->names, name);
+    const kvref_named *fused = kvref_names_find(names, slot->spec.name), *part = NULL;
+    for (int i = 0; i < 3 && slot->n_part == 3; i++) {
+        kvref_part_spec(&want[i], slot, i);
+        if (!part) part = kvref_names_find(names, want[i].name);
     }
     if (fused && part)
         return kvref_fail(err,
                           KVREF_E_FORMAT,
                           "%s: tensors %s and %s: expected fused or split q, k and v, found "
                           "both",
-                          b->dir,
+                          dir,
                           fused->tensor->name,
                           part->tensor->name);
-    *out = part != NULL;
-    return KVREF_OK;
-}
-
-static kvref_status bind_split(binder *b, const kvref_slot *slot, kvref_error *err)
-{
-    for (int i = 0; i < 3; i++) {
-        kvref_tensor_spec spec = slot->spec;
-        const kvref_tensor *t;
-        part_name(spec.name, sizeof spec.name, slot->spec.name, i);
-        spec.dim[0] = slot->n_row[i];
-        KVREF_TRY(take(&t, b, &spec, err));
-        slot->weight[i] = view(t, 0, slot->n_row[i]);
-    }
+    *n_want = part ? 3 : 1;
+    if (!part) want[0] = slot->spec;
     return KVREF_OK;
 }
 
 static kvref_status bind_slot(void *user, const kvref_slot *slot, kvref_error *err)
 {
     binder *b = user;
-    const kvref_tensor *t;
-    bool split = false;
-    if (slot->n_part == 3) KVREF_TRY(is_split(&split, b, slot, err));
-    if (split) return bind_split(b, slot, err);
-    KVREF_TRY(take(&t, b, &slot->spec, err));
+    kvref_tensor_spec want[3];
+    const kvref_tensor *t[3];
+    int n_want;
+    KVREF_TRY(kvref_slot_wants(want, &n_want, slot, &b->names, b->dir, err));
+    for (int i = 0; i < n_want; i++) KVREF_TRY(take(&t[i], b, &want[i], err));
     for (int i = 0, first = 0; i < slot->n_part; first += slot->n_row[i++])
-        slot->weight[i] = view(t, first, slot->n_row[i]);
+        slot->weight[i] =
+            n_want == 3 ? view(t[i], 0, slot->n_row[i]) : view(t[0], first, slot->n_row[i]);
     return KVREF_OK;
 }
 

@@ -4,7 +4,25 @@
 #define KVREF_BASE_BIND_H
 
 #include "base/base.h"
+#include "base/names.h"
+#include "base/tensors.h"
 #include "kvref/model.h"
+
+/* The tensors of a file that fill a slot: want[0..*n_want-1] is the slot's own, or q, k and v
+ * when the file has any of them. Having both is FORMAT. */
+kvref_status kvref_slot_wants(kvref_tensor_spec want[3],
+                              int *n_want,
+                              const kvref_slot *slot,
+                              const kvref_names *names,
+                              const char *dir,
+                              kvref_error *err);
+
+/* MISSING when t is NULL, SHAPE when its shape or dtype is not what is wanted; the message
+ * begins with where. */
+kvref_status kvref_tensor_check(const kvref_tensor *t,
+                                const kvref_tensor_spec *want,
+                                const char *where,
+                                kvref_error *err);
 
 /* Fills w (zeroed) with views of the file's tensors, each checked against the config. dir
  * stands for the checkpoint in messages; *n_surplus counts what the config does not demand.

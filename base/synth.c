@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/synth.h"
+#include "base/tensors.h"
 #include "kvref/half.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ typedef struct job {
     const kvref_synth_opts *opts;
     kvref_tensor_spec *spec;
     item *item;
-    int n_item, n_shard;
+    int n_spec, n_item, n_shard;
     uint64_t total, done; /* bytes of all tensors */
     char *config_text, *tokenizer_text, *index_text;
     char **made; /* [n_made] paths that a failure removes */
@@ -58,7 +59,9 @@ static void file_name(char *out, size_t cap, const char *name, bool nested)
     snprintf(out, cap, "%s%s", prefix, name);
 }
 
-static void add_item(job *j, const kvref_tensor_spec *spec, int64_t row, int64_t n_row)
+/* Rows row..row+n_row-1 of the formula tensor under the internal name `name`. */
+static void
+add_item(job *j, const kvref_tensor_spec *spec, const char *name, int64_t row, int64_t n_row)
 {
     item *it = &j->item[j->n_item++];
     int64_t n_col = spec->n_dim > 1 ? spec->dim[1] : 1;
@@ -67,25 +70,25 @@ static void add_item(job *j, const kvref_tensor_spec *spec, int64_t row, int64_t
     it->n = (uint64_t)(n_row * n_col);
     it->dim[0] = n_row;
     it->dim[1] = n_col;
-    file_name(it->name, sizeof it->name, spec->name, j->opts->nested);
+    file_name(it->name, sizeof it->name, name, j->opts->nested);
     j->total += it->n * kvref_dtype_size(j->opts->dtype);
 }
 
-/* wqkv.weight as three tensors of its rows: wq, wk, wv. A fused bias stays fused: no reader
- * of split weights joins split biases (spec 01 section 3.3). */
-static bool add_split(job *j, const kvref_tensor_spec *spec)
+/* One tensor, or q, k and v as three tensors of its rows; the same for their biases. */
+static kvref_status add_slot(void *user, const kvref_slot *slot, kvref_error *err)
 {
-    const char *at = strstr(spec->name, "wqkv.weight");
-    if (!at || !j->opts->split_qkv) return false;
-    bool fast = strncmp(spec->name, "fast_", 5) == 0;
-    const kvref_stack *s = fast ? &j->config->fast : &j->config->slow;
-    int64_t q = (int64_t)s->n_head * s->d_head, kv = (int64_t)s->n_kv_head * s->d_head;
-    for (int part = 0; part < 3; part++) {
-        add_item(j, spec, part == 0 ? 0 : q + (part - 1) * kv, part == 0 ? q : kv);
-        char *name = strstr(j->item[j->n_item - 1].name, "wqkv.");
-        snprintf(name, sizeof "wq.weight", "w%c.weight", "qkv"[part]);
+    job *j = user;
+    kvref_tensor_spec *spec = &j->spec[j->n_spec++];
+    (void)err;
+    *spec = slot->spec;
+    bool split = slot->n_part == 3 && j->opts->split_qkv;
+    if (!split) add_item(j, spec, spec->name, 0, spec->dim[0]);
+    for (int i = 0, row = 0; split && i < 3; row += slot->n_row[i++]) {
+        kvref_tensor_spec part;
+        kvref_part_spec(&part, slot, i);
+        add_item(j, spec, part.name, row, slot->n_row[i]);
     }
-    return true;
+    return KVREF_OK;
 }
 
 /* Deals the items to shards in order, by bytes, so that every shard has at least one. A layer
@@ -111,10 +114,7 @@ static kvref_status plan(job *j, kvref_error *err)
     j->panel = malloc(PANEL * kvref_dtype_size(j->opts->dtype));
     if (!j->spec || !j->item || !j->panel)
         return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", j->dir);
-    kvref_config_tensors(j->config, j->spec, n_spec);
-    for (int i = 0; i < n_spec; i++) {
-        if (!add_split(j, &j->spec[i])) add_item(j, &j->spec[i], 0, j->spec[i].dim[0]);
-    }
+    KVREF_TRY(kvref_slots_walk(j->config, NULL, add_slot, j, err));
     if (j->opts->n_shard < 1 || j->opts->n_shard > j->n_item)
         return kvref_fail(err,
                           KVREF_E_ARG,

@@ -4,6 +4,7 @@
  */
 #include "base/tensors.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -168,6 +169,25 @@ kvref_status kvref_slots_walk(const kvref_config *config,
     KVREF_TRY(walk_rows(&w, middle_row, 5, slow, "", x, err));
     KVREF_TRY(walk_layers(&w, fast, "fast_layers", x ? x->fast : NULL, err));
     return walk_rows(&w, last_row, 2, slow, "", x, err);
+}
+
+void kvref_part_spec(kvref_tensor_spec *out, const kvref_slot *slot, int part)
+{
+    const char *fused = slot->spec.name, *at = strstr(fused, "wqkv");
+    assert(slot->n_part == 3 && at);
+    *out = slot->spec;
+    out->dim[0] = slot->n_row[part];
+    int n_stem = (int)(at - fused);
+    snprintf(out->name, sizeof out->name, "%.*sw%c%s", n_stem, fused, "qkv"[part], at + 4);
+}
+
+void kvref_shape_text(char text[96], int n_dim, const int64_t *dim)
+{
+    size_t at = 1;
+    memcpy(text, "[", 2);
+    for (int i = 0; i < n_dim && at < 90; i++)
+        at += (size_t)snprintf(text + at, 96 - at, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    if (at < 95) memcpy(text + at, "]", 2);
 }
 
 typedef struct list {

@@ -16,6 +16,13 @@ typedef struct kvref_slot {
 
 typedef kvref_status (*kvref_slot_fn)(void *user, const kvref_slot *slot, kvref_error *err);
 
+/* Part 0..2 (q, k, v) of a slot of three parts as a tensor of its own: wqkv in the name becomes
+ * wq, wk or wv. */
+void kvref_part_spec(kvref_tensor_spec *out, const kvref_slot *slot, int part);
+
+/* "[64, 48]"; more axes than fit are left out. */
+void kvref_shape_text(char text[96], int n_dim, const int64_t *dim);
+
 /* Calls fn for every demanded tensor in file order; stops at the first failure. w (may be NULL)
  * has its layers allocated. */
 kvref_status kvref_slots_walk(const kvref_config *config,

@@ -38,11 +38,11 @@ if ! python3 -c '' 2>/dev/null; then
     finish
 fi
 
-# change FOLDER CODE: a copy of model a whose weights python code has changed; h is the header
+# change FOLDER CODE: a copy of model a (or $from) whose weights python code has changed; h is the header
 # object, d the data as bytearray.
 change() {
     rm -rf "${work:?}/$1"
-    cp -r "$work/a" "$work/$1"
+    cp -r "$work/${from:-a}" "$work/$1"
     python3 - "$work/$1/model.safetensors" "$2" <<'EOF'
 import json, struct, sys
 raw = open(sys.argv[1], "rb").read()
@@ -66,7 +66,7 @@ run inspect "$work/shape" --json
 claim in_json_too needs '"tokenizer": true'
 change shapes "[h[k]['shape'].reverse() for k in h if 'wo.weight' in k]"
 claim every_wrong_shape_is_listed needs "layers.0.attention.wo.weight: shape [32, 24]" \
-    "layers.1.attention.wo.weight: shape [32, 24]" "fast_layers.1.attention.wo.weight: shape"
+    "layers.1.attention.wo.weight: shape [32, 24]" "audio_decoder.layers.1.attention.wo.weight: shape"
 change both "h['x'] = h.pop($norm); h['y'] = h.pop('audio_decoder.norm.weight')"
 claim every_problem_is_listed needs "norm.weight: missing" "fast_norm.weight: missing"
 change dtype "h[$norm]['dtype'] = 'I16'"
@@ -81,10 +81,38 @@ change inexact "w = [0x3401, 0x3F80] * 4; $put"
 claim lost_bits_are_counted needs "0 would become infinite, 0 zero, 4 another value"
 change nan "w = [0x7FC0, 0x7F80, 0xFF80, 0x3F80] * 2; $put"
 claim weights_that_are_no_numbers_give_1 refused 1 "2 NaN and 4 infinite"
+bad='h["extra"] = {"dtype": "F32", "shape": [1], "data_offsets": [len(d), len(d) + 4]}; d += b"\xff" * 4'
+change unused "$bad"
+claim values_of_surplus_tensors_do_not_count test "$status" = 0
+claim nor_does_any_of_them_enter_the_range needs "0 NaN" "surplus      1: extra"
 run inspect "$work/nan" --no-scan
 claim which_needs_the_scan test "$status" = 0
 change name "h['a\\x1b[2Jb'] = h.pop($norm)"
 claim hostile_names_do_not_reach_the_terminal test "$(printf %s "$out" | tr -d '\033')" = "$out"
+
+# q, k and v apart, biases too: what the loader accepts is accepted, and counted as it lies.
+run make-model "$work/b" --preset b --layout flat --quiet
+run inspect "$work/b" --json
+cp "$work/.out" "$work/b.json"
+run make-model "$work/split" --preset b --layout flat --split-qkv --quiet
+run inspect "$work/split"
+claim split_weights_and_biases_fit succeeded "61 of 61"
+run inspect "$work/split" --json
+claim a_frame_reads_the_same_of_split_as_of_fused python3 - "$work/b.json" "$work/.out" <<'EOF'
+import json, sys
+a, b = (json.load(open(p)) for p in sys.argv[1:])
+assert b["tensors"]["demanded"] == a["tensors"]["demanded"] + 2 * 6  # weights of 4 layers, biases of 2
+assert a["frame_reads"] == b["frame_reads"] and a["tensors"]["bytes"] == b["tensors"]["bytes"]
+EOF
+from="split"
+change half "h['x'] = h.pop('layers.1.attention.wk.bias')"
+claim a_missing_part_is_named refused 1 "layers.1.attention.wk.bias: missing, config needs [24]"
+claim and_is_the_only_problem test "$(grep -c ^problem "$work/.out")" = 1
+change part "h['fast_layers.1.attention.wv.weight']['shape'].reverse(); h['layers.0.attention.wq.bias']['dtype'] = 'I16'"
+claim parts_are_checked_one_by_one needs "wv.weight: shape [16, 8]" "wq.bias: dtype I16"
+change both "h['layers.0.attention.wqkv.bias'] = {'dtype': 'F32', 'shape': [1], 'data_offsets': [len(d), len(d) + 4]}; d += b'abcd'"
+claim fused_and_split_together_are_refused_as_by_the_loader refused 2 "found both"
+from="a"
 
 # The real sizes: a header as the official files have it over data that is a hole.
 python3 - "$work/real" <<'EOF'

@@ -41,13 +41,6 @@ static const cli_option inspect_options[] = {
     {.kind = CLI_END},
 };
 
-static void add_problem(inspection *in, const char *text)
-{
-    if (in->n_problem < MAX_PROBLEM)
-        snprintf(in->problem[in->n_problem], sizeof in->problem[0], "%.199s", text);
-    in->n_problem++;
-}
-
 static void describe_tokenizer(inspection *in, const kvref_tokenizer *tok)
 {
     int32_t begin, end;
@@ -73,14 +66,13 @@ static kvref_status open_tokenizer(inspection *in, kvref_error *err)
     return s;
 }
 
-/* Tensors that the loader refuses for a reason that the comparison has not found; token ids. */
+/* What the loader adds to the comparison: rules about token ids, and the ids themselves. */
 static kvref_status open_model(inspection *in, kvref_error *err)
 {
     kvref_model *model;
     kvref_status s = kvref_model_open(&model, in->dir, NULL, err);
     bool said = in->n_problem && (s == KVREF_E_MISSING || s == KVREF_E_SHAPE);
-    if (s == KVREF_E_SHAPE && !said) add_problem(in, err->text);
-    if (s == KVREF_E_SHAPE || said) return open_tokenizer(in, err);
+    if (said) return open_tokenizer(in, err);
     if (s != KVREF_OK) return s;
     const kvref_tokenizer *tok = kvref_model_tokenizer(model);
     in->config = *kvref_model_config(model); /* token ids as the tokenizer has them */
@@ -89,17 +81,16 @@ static kvref_status open_model(inspection *in, kvref_error *err)
     return KVREF_OK;
 }
 
-kvref_status inspect_range(inspection *in, const kvref_file *file, kvref_error *err)
+kvref_status inspect_range(inspection *in, kvref_error *err)
 {
     range_scan *scan;
     term_meter meter;
     uint64_t done = 0, total = 0, most = 0;
-    int n = kvref_file_count(file);
     KVREF_TRY(range_scan_open(&scan, err));
-    for (int i = 0; i < n; i++) total += kvref_file_at(file, i)->n_byte;
+    for (int i = 0; i < in->n_found; i++) total += in->needed[i]->n_byte;
     term_meter_open(&meter, "scanning", "bytes");
-    for (int i = 0; i < n; i++) {
-        const kvref_tensor *t = kvref_file_at(file, i);
+    for (int i = 0; i < in->n_found; i++) {
+        const kvref_tensor *t = in->needed[i];
         uint64_t before = in->range.overflow + in->range.flushed + in->range.inexact;
         range_scan_add(scan, &in->range, t);
         uint64_t lost = in->range.overflow + in->range.flushed + in->range.inexact - before;
@@ -120,7 +111,7 @@ kvref_status inspect_range(inspection *in, const kvref_file *file, kvref_error *
                  "weights: %llu NaN and %llu infinite values, expected none",
                  (unsigned long long)in->range.nan,
                  (unsigned long long)in->range.inf);
-        add_problem(in, text);
+        inspect_problem(in, text);
     }
     return KVREF_OK;
 }
@@ -134,7 +125,7 @@ static kvref_status inspect(inspection *in, const inspect_args *a, kvref_error *
     KVREF_TRY(kvref_file_open_dir(&file, a->dir, NULL, err));
     kvref_status s = inspect_tensors(in, file, err);
     if (s == KVREF_OK) s = open_model(in, err);
-    if (s == KVREF_OK && !a->no_scan) s = inspect_range(in, file, err);
+    if (s == KVREF_OK && !a->no_scan) s = inspect_range(in, err);
     kvref_file_close(&file);
     kvref_decoder_opts opts = {.capacity = in->capacity};
     if (s == KVREF_OK) in->reserved = kvref_ref_bytes(&in->config, &opts);
@@ -169,6 +160,7 @@ static int run_inspect(const cli_command *self, void *args, const cli_given *giv
             term_error(self->name, &err);
         }
     }
+    if (in) free(in->needed);
     free(in);
     return status;
 }

@@ -36,8 +36,9 @@ typedef struct inspection {
     int n_need, n_found, n_surplus; /* tensors                                  */
     uint64_t n_value, n_byte;       /* of the needed tensors that were found    */
     int n_dtype[KVREF_BOOL + 1];    /* needed tensors per dtype                 */
+    const kvref_tensor **needed;    /* [n_found], owned; the tensors are not    */
     int n_problem;                  /* all; the first MAX_PROBLEM have a text   */
-    char problem[MAX_PROBLEM][200];
+    char problem[MAX_PROBLEM][300];
     char surplus[3][100]; /* the first names                          */
 
     /* What one decoded frame reads (spec 02 section 8, 03 section 5). */
@@ -61,8 +62,11 @@ typedef struct inspection {
 /* Compares file and config, fills tensors, costs and problems. */
 kvref_status inspect_tensors(inspection *in, const kvref_file *file, kvref_error *err);
 
-/* Counts values of the needed tensors. */
-kvref_status inspect_range(inspection *in, const kvref_file *file, kvref_error *err);
+/* Counts values of the needed tensors, while their file is open. */
+kvref_status inspect_range(inspection *in, kvref_error *err);
+
+/* Notes one more disagreement. */
+void inspect_problem(inspection *in, const char *text);
 
 void inspect_print(const inspection *in);
 void inspect_print_json(const inspection *in);

@@ -1,94 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /* Tensors of the files against the table that the config demands, all disagreements at once,
- * and what a decoded frame reads. The model loader is as strict but stops at the first. */
+ * and what a decoded frame reads. What is demanded and what fits is the model loader's own
+ * (base/bind.c), which stops at the first disagreement. */
 #include "base/base.h"
-#include "base/names.h"
+#include "base/bind.h"
 #include "tools/inspect.h"
 #include "tools/term.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void problem(inspection *in, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+typedef struct comparison {
+    inspection *in;
+    const kvref_file *file;
+    kvref_names names;
+} comparison;
 
-static void problem(inspection *in, const char *format, ...)
+void inspect_problem(inspection *in, const char *text)
 {
-    if (in->n_problem < MAX_PROBLEM) {
-        char text[400];
-        va_list args;
-        va_start(args, format);
-        vsnprintf(text, sizeof text, format, args);
-        va_end(args);
+    if (in->n_problem < MAX_PROBLEM)
         term_clean(in->problem[in->n_problem], sizeof in->problem[0], text);
-    }
     in->n_problem++;
 }
 
-/* "[64, 48]" */
-static const char *shape(char text[64], const int64_t *dim, int n_dim)
+/* The last part of a path. */
+static const char *base_name(const char *path)
 {
-    int at = snprintf(text, 64, "[");
-    for (int i = 0; i < n_dim && at < 60; i++)
-        at += snprintf(text + at, 64 - (size_t)at, "%s%lld", i ? ", " : "", (long long)dim[i]);
-    if (at < 63) snprintf(text + at, 64 - (size_t)at, "]");
-    return text;
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
-static bool is_weight(kvref_dtype t)
+/* Checks and counts one wanted tensor. Returns its bytes, or what it would have at 16 bit. */
+static uint64_t check(comparison *c, const kvref_tensor_spec *want)
 {
-    return t == KVREF_F32 || t == KVREF_F16 || t == KVREF_BF16;
-}
-
-/* Checks one tensor against a shape; counts it. Returns the bytes of an element. */
-static size_t
-check(inspection *in, kvref_named *have, const char *name, const int64_t *dim, int n_dim)
-{
-    char a[64], b[64];
-    const kvref_tensor *t = have->tensor;
+    inspection *in = c->in;
+    kvref_error why;
+    kvref_named *have = kvref_names_find(&c->names, want->name);
+    const kvref_tensor *t = have ? have->tensor : NULL;
+    const char *where = t ? base_name(kvref_file_path_of(c->file, t)) : "weights";
+    if (kvref_tensor_check(t, want, where, &why) != KVREF_OK) inspect_problem(in, why.text);
+    uint64_t n = (uint64_t)want->dim[0] * (uint64_t)(want->n_dim > 1 ? want->dim[1] : 1);
+    if (!t) return 2 * n;
+    size_t size = kvref_dtype_size(t->dtype);
     have->used = true;
-    bool same = t->n_dim == n_dim && memcmp(t->dim, dim, (size_t)n_dim * sizeof *dim) == 0;
-    if (!same)
-        problem(in,
-                "%s: shape %s, config needs %s",
-                name,
-                shape(a, t->dim, t->n_dim),
-                shape(b, dim, n_dim));
-    if (!is_weight(t->dtype))
-        problem(
-            in, "%s: dtype %s, expected F32, F16 or BF16", name, kvref_dtype_name(t->dtype));
-    in->n_found++;
+    in->needed[in->n_found++] = t;
     in->n_dtype[t->dtype]++;
     in->n_byte += t->n_byte;
-    in->n_value += t->n_byte / kvref_dtype_size(t->dtype);
-    return kvref_dtype_size(t->dtype);
+    in->n_value += t->n_byte / size;
+    return n * size;
 }
 
-/* wqkv of the spec as wq, wk and wv in the file. */
-static size_t
-check_split(inspection *in, const kvref_names *names, const kvref_tensor_spec *spec)
+/* Adds what a frame reads of a slot whose n values take `byte` bytes. */
+static void cost(inspection *in, const kvref_tensor_spec *spec, uint64_t byte, uint64_t n)
 {
-    char name[160];
-    const char *at = strstr(spec->name, "wqkv.weight");
-    bool fast = strncmp(spec->name, "fast_", 5) == 0;
-    const kvref_stack *s = fast ? &in->config.fast : &in->config.slow;
-    size_t size = 0;
-    for (int i = 0; at && i < 3; i++) {
-        int64_t dim[2] = {(int64_t)(i ? s->n_kv_head : s->n_head) * s->d_head, spec->dim[1]};
-        snprintf(
-            name, sizeof name, "%.*sw%c.weight", (int)(at - spec->name), spec->name, "qkv"[i]);
-        kvref_named *have = kvref_names_find(names, name);
-        if (!have && i == 0) return 0; /* neither fused nor split */
-        if (!have) problem(in, "%s: missing", name);
-        if (have) size = check(in, have, name, dim, 2);
-    }
-    return size;
-}
-
-static void cost(inspection *in, const kvref_tensor_spec *spec, size_t size, uint64_t n)
-{
+    uint64_t size = byte / n;
     const kvref_config *c = &in->config;
     bool slow = strncmp(spec->name, "layers.", 7) == 0;
     bool fast = strncmp(spec->name, "fast_layers.", 12) == 0;
@@ -97,11 +62,11 @@ static void cost(inspection *in, const kvref_tensor_spec *spec, size_t size, uin
     uint64_t width = (uint64_t)(spec->n_dim > 1 ? spec->dim[1] : 1), other = 0;
     if (slow) {
         in->slow_layers.value += n;
-        in->slow_layers.byte += n * size;
+        in->slow_layers.byte += byte;
     }
     if (fast) {
         in->fast_layers.value += n * (uint64_t)in->n_pass;
-        in->fast_layers.byte += n * size * (uint64_t)in->n_pass;
+        in->fast_layers.byte += byte * (uint64_t)in->n_pass;
     }
     if (head) {
         in->head.value = width * (uint64_t)in->n_candidate;
@@ -109,7 +74,7 @@ static void cost(inspection *in, const kvref_tensor_spec *spec, size_t size, uin
     }
     if (strcmp(spec->name, "fast_output.weight") == 0) {
         in->fast_head.value = n * (uint64_t)in->n_pass;
-        in->fast_head.byte = in->fast_head.value * size;
+        in->fast_head.byte = byte * (uint64_t)in->n_pass;
     }
     if (strcmp(spec->name, "embeddings.weight") == 0) other = width;
     if (strcmp(spec->name, "codebook_embeddings.weight") == 0)
@@ -133,19 +98,21 @@ static void costs(inspection *in)
                          (uint64_t)c->fast.d_head * (uint64_t)c->n_codebook;
 }
 
-static void compare(inspection *in, const kvref_names *names, const kvref_tensor_spec *spec)
+static kvref_status compare(void *user, const kvref_slot *slot, kvref_error *err)
 {
-    kvref_named *have = kvref_names_find(names, spec->name);
-    size_t size;
-    uint64_t n_value = 1;
-    for (int d = 0; d < spec->n_dim; d++) n_value *= (uint64_t)spec->dim[d];
-    if (have) {
-        size = check(in, have, spec->name, spec->dim, spec->n_dim);
-    } else {
-        size = check_split(in, names, spec);
-        if (size == 0) problem(in, "%s: missing", spec->name);
-    }
-    cost(in, spec, size ? size : 2, n_value);
+    comparison *c = user;
+    const kvref_tensor_spec *spec = &slot->spec;
+    kvref_tensor_spec want[3];
+    int n_want;
+    uint64_t n_byte = 0;
+    KVREF_TRY(kvref_slot_wants(want, &n_want, slot, &c->names, c->in->dir, err));
+    for (int i = 0; i < n_want; i++) n_byte += check(c, &want[i]);
+    c->in->n_need += n_want;
+    cost(c->in,
+         spec,
+         n_byte,
+         (uint64_t)spec->dim[0] * (uint64_t)(spec->n_dim > 1 ? spec->dim[1] : 1));
+    return KVREF_OK;
 }
 
 static void surplus(inspection *in, const kvref_names *names)
@@ -161,23 +128,13 @@ static void surplus(inspection *in, const kvref_names *names)
 
 kvref_status inspect_tensors(inspection *in, const kvref_file *file, kvref_error *err)
 {
-    kvref_names names;
-    int n = kvref_file_count(file), n_need = kvref_config_tensors(&in->config, NULL, 0);
+    comparison c = {.in = in, .file = file};
+    in->needed = calloc((size_t)kvref_file_count(file) + 1, sizeof in->needed[0]);
+    if (!in->needed) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     costs(in);
-    in->n_need = n_need;
-    if (n_need > 16 * (n + 64)) { /* nothing is allocated by what a config merely claims */
-        problem(in, "the config demands %d tensors, the files hold %d", n_need, n);
-        return KVREF_OK;
-    }
-    kvref_tensor_spec *spec = calloc((size_t)n_need + 1, sizeof *spec);
-    if (!spec) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    kvref_config_tensors(&in->config, spec, n_need);
-    kvref_status s = kvref_names_map(&names, file, err);
-    for (int i = 0; s == KVREF_OK && i < n_need; i++) compare(in, &names, &spec[i]);
-    if (s == KVREF_OK) {
-        surplus(in, &names);
-        kvref_names_clear(&names);
-    }
-    free(spec);
+    KVREF_TRY(kvref_names_map(&c.names, file, err));
+    kvref_status s = kvref_slots_walk(&in->config, NULL, compare, &c, err);
+    if (s == KVREF_OK) surplus(in, &c.names);
+    kvref_names_clear(&c.names);
     return s;
 }

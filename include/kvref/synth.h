@@ -20,7 +20,7 @@ void kvref_synth_fill(
 typedef struct kvref_synth_opts {
     kvref_dtype dtype; /* F32, F16 or BF16                                            */
     bool nested;       /* fish_qwen3_omni config and names, else dual_ar              */
-    bool split_qkv;    /* wq, wk, wv instead of wqkv                                  */
+    bool split_qkv;    /* wq, wk, wv instead of wqkv; with biases, those too          */
     int n_shard;       /* 1: model.safetensors; more: shards and an index             */
     bool tokenizer;    /* write tokenizer.json whose ids agree with the config        */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* bytes; may be NULL */
