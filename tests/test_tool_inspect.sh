@@ -38,12 +38,9 @@ if ! python3 -c '' 2>/dev/null; then
     finish
 fi
 
-# change FOLDER CODE: a copy of model a (or $from) whose weights python code has changed; h is the header
-# object, d the data as bytearray.
-change() {
-    rm -rf "${work:?}/$1"
-    cp -r "$work/${from:-a}" "$work/$1"
-    python3 - "$work/$1/model.safetensors" "$2" <<'EOF'
+# spoil FILE CODE: python code changes h, the header object, and d, the data as bytearray.
+spoil() {
+    python3 - "$1" "$2" <<'EOP'
 import json, struct, sys
 raw = open(sys.argv[1], "rb").read()
 (n,) = struct.unpack("<Q", raw[:8])
@@ -51,7 +48,13 @@ h, d = json.loads(raw[8 : 8 + n]), bytearray(raw[8 + n :])
 exec(sys.argv[2])
 t = json.dumps(h).encode()
 open(sys.argv[1], "wb").write(struct.pack("<Q", len(t)) + t + d)
-EOF
+EOP
+}
+# change FOLDER CODE: a copy of model a (or $from) whose weights python code has changed.
+change() {
+    rm -rf "${work:?}/$1"
+    cp -r "$work/${from:-a}" "$work/$1"
+    spoil "$work/$1/model.safetensors" "$2"
     run inspect "$work/$1"
 }
 norm='"text_model.model.norm.weight"'
@@ -175,4 +178,49 @@ EOF
 status=$?
 claim json_figures_equal_those_by_hand test "$status" = 0
 
+# The codec.
+run make-model "$work/c" --codec both
+run inspect "$work/c"
+claim the_codec_is_compared needs "codec.pth, named by parametrizations" "382 of 382" "0 dead" \
+    "10 books of 128 and 128 codes; frames of 2048 samples at 44100 Hz"
+claim and_reckoned needs "decoding uses 168755 values" "encoding 263668" "fits"
+rm "$work/c/codec.pth"
+run inspect "$work/c" --no-scan
+claim without_pth_the_other_form_is_read needs "codec.safetensors" "382 of 382" "fits"
+run inspect "$work/c" --json
+claim json_has_the_codec needs '"decode_values": 168755' '"naming": "parametrizations"' '"dead": 0' \
+    '"opened": true'
+rm "$work/a/codec.safetensors"
+run inspect "$work/a"
+claim a_model_without_codec_fits needs "no sound can be made" "fits"
+# codec FOLDER CODE: a copy of model c whose codec python code has changed.
+codec() {
+    rm -rf "${work:?}/$1"
+    cp -r "$work/c" "$work/$1"
+    spoil "$work/$1/codec.safetensors" "$2"
+    run inspect "$work/$1"
+}
+codec gone "h['x'] = h.pop('decoder.model.3.block.0.alpha')"
+claim a_missing_tensor_of_the_codec_gives_1 test "$status" = 1
+claim and_is_named needs "codec: decoder.model.3.block.0.alpha: missing" "381 of 382" "surplus: x"
+codec dead "h['quantizer.pre_module.causal_mask'] = {'dtype': 'U8', 'shape': [2, 2],
+    'data_offsets': [len(d), len(d) + 4]}; d += bytes([255]) * 4"
+claim dead_buffers_are_counted_and_fit needs "1 dead (4 bytes)" "fits"
+codec shape "t = h['decoder.model.3.block.0.alpha']; t['shape'] = [t['shape'][1], 1, 1]"
+claim a_shape_of_the_codec_gives_1 test "$status" = 1
+claim and_is_named_too needs "decoder.model.3.block.0.alpha: shape"
+codec nan "o = h['decoder.model.3.block.0.alpha']['data_offsets'][0]; d[o : o + 4] = bytes([0, 0, 192, 127])"
+claim a_NaN_of_the_codec_gives_1 test "$status" = 1
+claim and_is_counted needs "codec: weights: 1 NaN and 0 infinite"
+codec old "h = {'generator.' + k.replace('parametrizations.weight.original0', 'weight_g').replace(
+    'parametrizations.weight.original1', 'weight_v'): v for k, v in h.items() if k[0] != '_'}"
+claim older_names_are_told needs "weight_g and weight_v, under \"generator.\"" "382 of 382" "fits"
+run make-model "$work/b" --preset a
+cp "$work/b/codec.safetensors" "$work/b/codec.json" "$work/c"
+run inspect "$work/c"
+claim a_codec_of_other_books_gives_1 test "$status" = 1
+claim and_says_so needs "codec: 4 books, the model has 10"
+head -c 1000 "$work/b/codec.safetensors" >"$work/c/codec.safetensors"
+run inspect "$work/c"
+claim a_broken_codec_gives_2 refused 2 "codec.safetensors"
 finish

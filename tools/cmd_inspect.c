@@ -81,36 +81,41 @@ static kvref_status open_model(inspection *in, kvref_error *err)
     return KVREF_OK;
 }
 
-kvref_status inspect_range(inspection *in, kvref_error *err)
+kvref_status inspect_range(inspection *in,
+                           const char *what,
+                           range_count *count,
+                           char *worst,
+                           const kvref_tensor *const *tensor,
+                           int n,
+                           kvref_error *err)
 {
     range_scan *scan;
     term_meter meter;
     uint64_t done = 0, total = 0, most = 0;
     KVREF_TRY(range_scan_open(&scan, err));
-    for (int i = 0; i < in->n_found; i++) total += in->needed[i]->n_byte;
+    for (int i = 0; i < n; i++) total += tensor[i]->n_byte;
     term_meter_open(&meter, "scanning", "bytes");
-    for (int i = 0; i < in->n_found; i++) {
-        const kvref_tensor *t = in->needed[i];
-        uint64_t before = in->range.overflow + in->range.flushed + in->range.inexact;
-        range_scan_add(scan, &in->range, t);
-        uint64_t lost = in->range.overflow + in->range.flushed + in->range.inexact - before;
-        if (lost > most) {
+    for (int i = 0; i < n; i++) {
+        uint64_t before = count->overflow + count->flushed + count->inexact;
+        range_scan_add(scan, count, tensor[i]);
+        uint64_t lost = count->overflow + count->flushed + count->inexact - before;
+        if (worst && lost > most) {
             most = lost;
-            term_clean(in->worst, sizeof in->worst, t->name);
+            term_clean(worst, sizeof in->worst, tensor[i]->name);
         }
-        done += t->n_byte;
+        done += tensor[i]->n_byte;
         term_meter_show(&meter, done, total);
     }
     term_meter_close(&meter);
     range_scan_close(&scan);
-    in->scanned = true;
-    if (in->range.nan || in->range.inf) {
+    if (count->nan || count->inf) {
         char text[100];
         snprintf(text,
                  sizeof text,
-                 "weights: %llu NaN and %llu infinite values, expected none",
-                 (unsigned long long)in->range.nan,
-                 (unsigned long long)in->range.inf);
+                 "%s: %llu NaN and %llu infinite values, expected none",
+                 what,
+                 (unsigned long long)count->nan,
+                 (unsigned long long)count->inf);
         inspect_problem(in, text);
     }
     return KVREF_OK;
@@ -125,8 +130,11 @@ static kvref_status inspect(inspection *in, const inspect_args *a, kvref_error *
     KVREF_TRY(kvref_file_open_dir(&file, a->dir, NULL, err));
     kvref_status s = inspect_tensors(in, file, err);
     if (s == KVREF_OK) s = open_model(in, err);
-    if (s == KVREF_OK && !a->no_scan) s = inspect_range(in, err);
+    in->scanned = !a->no_scan;
+    if (s == KVREF_OK && in->scanned)
+        s = inspect_range(in, "weights", &in->range, in->worst, in->needed, in->n_found, err);
     kvref_file_close(&file);
+    if (s == KVREF_OK) s = inspect_codec(in, in->scanned, err);
     kvref_decoder_opts opts = {.capacity = in->capacity};
     if (s == KVREF_OK) in->reserved = kvref_ref_bytes(&in->config, &opts);
     return s;
@@ -169,13 +177,16 @@ const cli_command cmd_inspect = {
     .name = "inspect",
     .summary = "Compare a checkpoint with its config and reckon its costs",
     .usage = "DIR [--capacity N] [--json] [--no-scan]",
-    .text = "Prints the configuration with every default resolved, the tensors against it, the "
-            "weights that one decoded frame reads, the size of the key/value cache, and what "
-            "conversion to float16 would do to the weights.",
+    .text =
+        "Prints the configuration with every default resolved, the tensors against it, the "
+        "weights that one decoded frame reads, the size of the key/value cache, and what "
+        "conversion to float16 would do to the weights. The codec of the folder, if there is "
+        "one, is compared and reckoned too.",
     .option = inspect_options,
-    .status = "0 config, tensors and tokenizer fit and every weight is finite; 1 they can be "
-              "read but a tensor is missing, has another shape or dtype, or weights are NaN or "
-              "infinite; 2 a file is missing or malformed, or names something unsupported",
+    .status =
+        "0 config, tensors, codec and tokenizer fit and every weight is finite; 1 they can be "
+        "read but a tensor is missing, has another shape or dtype, or weights are NaN or "
+        "infinite; 2 a file is missing or malformed, or names something unsupported",
     .example = "kvref inspect toy\n"
                "kvref inspect s2-pro --capacity 4096 --no-scan --json",
     .n_args = sizeof(inspect_args),

@@ -185,10 +185,9 @@ const cli_command cmd_say = {
     .option = say_options,
     .status = "0 spoken, 1 with --require-end: stopped by length, 2 failed (bad option, text, "
               "model or codec, a prompt or budget that does not fit, no sound)",
-    .example =
-        "kvref say --model toy --text 'Hello.' -o hello.wav\n"
-        "kvref say --model toy --text-file talk.txt --samples 3 -o talk.flac\n"
-        "kvref say --model toy --text Hi --reference a.wav --reference-text A -o b.wav",
+    .example = "kvref say --model toy --text 'Hello.' -o hello.wav\n"
+               "kvref say --model toy --text-file talk.txt --samples 3 -o talk.flac\n"
+               "kvref say --model toy --text Hi --reference a.wav --reference-text A -o b.wav",
     .n_args = sizeof(say_args),
     .run = run_say,
 };

@@ -5,8 +5,10 @@
 #define KVREF_TOOLS_INSPECT_H
 
 #include "kvref/backend.h"
+#include "kvref/codec.h"
 #include "kvref/model.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,6 +29,25 @@ void range_scan_add(range_scan *scan, range_count *count, const kvref_tensor *te
 void range_scan_close(range_scan **scan);
 
 enum { MAX_PROBLEM = 20 };
+
+/* The codec beside the model. */
+typedef struct codec_inspection {
+    const char *file;    /* its name in the folder; NULL: none                */
+    bool generator;      /* names carry "generator."                          */
+    bool parametrized;   /* weights as parametrizations.weight.original0/1    */
+    bool old_pairs;      /* weights as weight_g and weight_v                  */
+    bool tabled;         /* its sizes are such that its tensors can be listed */
+    int n_need, n_found; /* tensors                                           */
+    int n_dead;          /* buffers that upstream saved and nobody reads      */
+    int n_surplus;       /* others that are not used                          */
+    char surplus[100];   /* the first of them                                 */
+    uint64_t n_value;    /* of the tensors found                              */
+    uint64_t n_byte, dead_byte;
+    uint64_t decode, encode; /* values that each reads once weights are folded */
+    range_count range;
+    bool opened;
+    kvref_codec_info info; /* when opened */
+} codec_inspection;
 
 typedef struct inspection {
     const char *dir;
@@ -57,13 +78,28 @@ typedef struct inspection {
 
     bool tokenizer;
     int n_token, n_semantic, semantic_begin, semantic_end, im_end;
+
+    codec_inspection codec;
 } inspection;
 
 /* Compares file and config, fills tensors, costs and problems. */
 kvref_status inspect_tensors(inspection *in, const kvref_file *file, kvref_error *err);
 
-/* Counts values of the needed tensors, while their file is open. */
-kvref_status inspect_range(inspection *in, kvref_error *err);
+/* Counts the values of tensors [n] while their file is open; NaN and infinity are a problem of
+ * `what`. worst [100], if not NULL, gets the name of the tensor that float16 spoils most. */
+kvref_status inspect_range(inspection *in,
+                           const char *what,
+                           range_count *count,
+                           char *worst,
+                           const kvref_tensor *const *tensor,
+                           int n,
+                           kvref_error *err);
+
+/* The codec of the folder, if there is one. scan: read its weights and open it. */
+kvref_status inspect_codec(inspection *in, bool scan, kvref_error *err);
+
+void inspect_codec_print(const inspection *in);
+json_t *inspect_codec_json(const inspection *in);
 
 /* Notes one more disagreement. */
 void inspect_problem(inspection *in, const char *text);

@@ -4,7 +4,6 @@
 #include "tools/inspect.h"
 #include "tools/term.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 typedef unsigned long long ull;
@@ -141,6 +140,7 @@ void inspect_print(const inspection *in)
     print_tensors(in);
     print_costs(in);
     print_range(in);
+    inspect_codec_print(in);
     for (int i = 0; i < in->n_problem && i < MAX_PROBLEM; i++)
         printf("%-12s %s\n", "problem", in->problem[i]);
     if (in->n_problem > MAX_PROBLEM)
@@ -266,7 +266,7 @@ void inspect_print_json(const inspection *in)
     json_t *problems = json_array();
     for (int i = 0; i < in->n_problem && i < MAX_PROBLEM; i++)
         json_array_append_new(problems, json_string(in->problem[i]));
-    json_t *o = json_pack("{s:s,s:o,s:{s:i,s:i,s:i,s:I,s:I},s:o,s:o,s:b,s:i,s:o,s:b}",
+    json_t *o = json_pack("{s:s,s:o,s:{s:i,s:i,s:i,s:I,s:I},s:o,s:o,s:o,s:b,s:i,s:o,s:b}",
                           "model",
                           term_clean(dir, sizeof dir, in->dir),
                           "config",
@@ -286,6 +286,8 @@ void inspect_print_json(const inspection *in)
                           json_costs(in),
                           "range",
                           json_range(in),
+                          "codec",
+                          inspect_codec_json(in),
                           "tokenizer",
                           in->tokenizer,
                           "n_problem",

@@ -19,6 +19,7 @@ bin_PROGRAMS += %D%/kvref
 	%D%/frames_io.c \
 	%D%/frames_io.h \
 	%D%/inspect.h \
+	%D%/inspect_codec.c \
 	%D%/inspect_print.c \
 	%D%/inspect_range.c \
 	%D%/inspect_tensors.c \
