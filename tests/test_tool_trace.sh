@@ -107,6 +107,58 @@ run trace --model "$work/toy" --text "Hello." --max-new-tokens 4 --seed 5 --temp
 claim a_text_is_traced test "$status" = 0
 run trace --model "$work/toy" --from "$work/text.safetensors" --free --hash --level layers
 claim sampling_settings_come_with_a_trace test "$status" = 0
+# Every setting that can change what comes out.
+toy=(--model "$work/toy" --text Hello. --max-new-tokens 3)
+again() {
+    run trace --model "$work/${2:-toy}" --from "$work/r.safetensors" --free --level codes -o "$work/r2.safetensors"
+    claim "$1" test "$status" = 0
+}
+run trace "${toy[@]}" --noise counter --sample 2 -o "$work/r.safetensors"
+again noise_and_sample_come_with_a_trace
+run trace --model "$work/toy" --from "$work/r.safetensors" --free --hash --noise mt19937
+claim an_option_comes_before_what_is_recorded test "$status" = 1
+run trace --model "$work/toy" --from "$work/r.safetensors" --free --hash --sample 0
+claim so_does_the_sample test "$status" = 1
+run trace --model "$work/a" --from "$golden/A.safetensors" --free --level codes --seed 100 --temperature 1.9 \
+    --top-p 1 --top-k 99 --max-new-tokens 3 --stop-at-first-end --keep-last-frame --rope-table f32 \
+    --capacity 99 -o "$work/r.safetensors"
+claim the_prefill_draws_the_end test "$status" = 1 -a "${out#*then 1 frames, stopped by end}" != "$out"
+again flags_come_with_a_trace a
+if python3 -c '' 2>/dev/null; then
+    claim options_are_recorded_again python3 - "$work/r.safetensors" "$work/r2.safetensors" <<'EOF'
+import json, struct, sys
+def meta(path):
+    raw = open(path, "rb").read()
+    (n,) = struct.unpack("<Q", raw[:8])
+    return json.loads(raw[8 : 8 + n])["__metadata__"]
+a, b = map(meta, sys.argv[1:])
+assert a.pop("capacity") == "99" and b.pop("capacity") == "64"  # which cannot change anything
+assert a == b, (a, b)
+want = {"stop_at_first_end": "true", "keep_last_frame": "true", "rope_table": "f32", "sample": "0",
+        "frame_base": "0", "frames_before": "0", "linear": "exact", "top_k": "99", "stop": "end"}
+assert want.items() <= a.items(), a
+EOF
+fi
+run trace "${toy[@]}" --rope-table f32 --level layers --hash
+hash=$out
+run trace "${toy[@]}" --rope-table f32 -o "$work/r.safetensors"
+run trace --model "$work/toy" --from "$work/r.safetensors" --level layers --hash
+claim the_rope_table_comes_with_forced_frames_too test "$out" = "$hash"
+for noise in mt19937 counter; do
+    run generate --model "$work/toy" --text "<|speaker:0|>One.<|speaker:1|>Two." --chunk-length 10 --samples 2 \
+        --max-new-tokens 3 --noise $noise -o "$work/s.npy" --trace "$work/s.safetensors" --trace-level codes
+    cp "$work/s_1_1.safetensors" "$work/r.safetensors"
+    again "the_last_batch_of_the_last_sample_is_drawn_again_from_$noise"
+done
+spoil() {
+    run trace "${toy[@]}" -o "$work/r.safetensors"
+    sed -i "s/$1/$2/" "$work/r.safetensors"
+    run trace --model "$work/toy" --from "$work/r.safetensors" --free --hash
+    claim "a_recorded_${3}_is_refused" refused 2 "$4"
+}
+spoil '"bf16"' '"bf17"' false_table "r.safetensors: setting rope_table: --rope-table: expected one of"
+spoil '"keep_last_frame":"false"' '"keep_last_frame":"falsE"' false_flag "setting keep_last_frame: expected true or false"
+
 run generate --model "$work/toy" --text "Hello." --max-new-tokens 4 -o "$work/g.npy" \
     --trace "$work/g.safetensors" --trace-level layers
 run trace --model "$work/toy" --from "$work/g.safetensors" --free --hash --level layers

@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "tools/commands.h"
 #include "tools/frames_io.h"
-#include "tools/session.h"
+#include "tools/replay.h"
 #include "tools/term.h"
 
 #include <inttypes.h>
@@ -41,8 +41,8 @@ static const cli_option trace_options[] = {
      .name = "from",
      .arg = "TRACE",
      .at = AT(from),
-     .help = "prompt, forced frames and (where recorded) sampling settings of another trace; "
-             "options given here come first"},
+     .help = "prompt, forced frames and (where recorded) settings of another trace: sampling, "
+             "noise, limits, rope table, linear; options given here come first"},
     {.kind = CLI_FLAG,
      .name = "free",
      .at = AT(free_running),
@@ -82,6 +82,7 @@ static const cli_option trace_options[] = {
 typedef struct job {
     trace_args *args;
     session s;
+    replay run;
     kvref_trace *trace;
     kvref_frames prompt, forced, expected;
     kvref_generated g;
@@ -116,35 +117,6 @@ static kvref_status check(const trace_args *a, const cli_given *given, kvref_err
     return a->out ? check_output("--output", a->out, err) : KVREF_OK;
 }
 
-/* One sampling setting that a trace records, put where its option stores it. */
-static kvref_status
-adopt(job *j, const kvref_file *file, const char *key, const char *option, kvref_error *err)
-{
-    const char *value = kvref_file_meta(file, key);
-    if (!value) return KVREF_OK;
-    return cli_store(sampling_options, &j->args->sampling, option, value, err);
-}
-
-/* Sampling settings of --from, for every option that was not given. */
-static kvref_status adopt_sampling(job *j, const cli_given *given, kvref_error *err)
-{
-    static const char *const pair[][2] = {
-        {"temperature", "temperature"},
-        {"top_p", "top-p"},
-        {"top_k", "top-k"},
-        {"seed", "seed"},
-        {"max_new_tokens", "max-new-tokens"},
-        {"min_frames", "min-frames"},
-    };
-    kvref_file *file;
-    KVREF_TRY(kvref_file_open(&file, j->args->from, NULL, err));
-    kvref_status s = KVREF_OK;
-    for (size_t i = 0; i < sizeof pair / sizeof pair[0] && s == KVREF_OK; i++)
-        if (!cli_was_given(given, pair[i][1])) s = adopt(j, file, pair[i][0], pair[i][1], err);
-    kvref_file_close(&file);
-    return s;
-}
-
 static kvref_status read_inputs(job *j, kvref_error *err)
 {
     const trace_args *a = j->args;
@@ -166,7 +138,7 @@ static kvref_status read_inputs(job *j, kvref_error *err)
     return forced ? frames_read(to, forced, "frames", j->s.config, err) : KVREF_OK;
 }
 
-/* The ids that the columns of slow.logits stand for. */
+/* The ids that can be drawn, ascending; slow.logits has a column for every id, drawn or not. */
 static kvref_status put_candidates(job *j, kvref_error *err)
 {
     int n = kvref_config_candidates(j->s.config, NULL, 0);
@@ -181,7 +153,8 @@ static kvref_status put_candidates(job *j, kvref_error *err)
 static kvref_status decode(job *j, kvref_error *err)
 {
     kvref_generate_opts opts = session_generate_opts(&j->s);
-    opts.sample = j->args->sample;
+    opts.sample = j->run.sample;
+    opts.frame_base = j->run.frame_base;
     opts.trace = j->trace;
     opts.forced = j->forced.n_frame ? &j->forced : NULL;
     opts.progress = on_frame;
@@ -200,6 +173,7 @@ static kvref_status decode(job *j, kvref_error *err)
 static kvref_status write_trace(job *j, kvref_error *err)
 {
     KVREF_TRY(session_describe(&j->s, j->trace, err));
+    KVREF_TRY(replay_describe(&j->run, j->trace, err));
     KVREF_TRY(kvref_trace_meta(j->trace, "stop", session_stop_name(j->g.stop), err));
     if (j->s.text) KVREF_TRY(kvref_trace_meta(j->trace, "text", j->s.text, err));
     if (!j->args->out) return KVREF_OK;
@@ -214,9 +188,12 @@ static kvref_status record(job *j, const cli_given *given, kvref_error *err)
     trace_args *a = j->args;
     kvref_tap_level level = (kvref_tap_level)(a->level + KVREF_TAP_CODES);
     KVREF_TRY(check(a, given, err));
-    if (a->from) KVREF_TRY(adopt_sampling(j, given, err));
+    j->run.sample = a->sample;
+    if (a->from)
+        KVREF_TRY(replay_read(&j->run, &a->decoder, &a->sampling, a->from, given, err));
     KVREF_TRY(session_open(&j->s, "trace", &a->decoder, &a->sampling, level, err));
     KVREF_TRY(read_inputs(j, err));
+    if (a->free_running) KVREF_TRY(replay_pass_over(&j->run, &j->s, err));
     KVREF_TRY(kvref_trace_open(&j->trace, err));
     j->s.to = kvref_trace_tap(j->trace, level);
     if (level >= KVREF_TAP_LOGITS) KVREF_TRY(put_candidates(j, err));
@@ -272,6 +249,7 @@ static int run_trace(const cli_command *self, void *args, const cli_given *given
     kvref_frames_clear(&j.forced);
     kvref_frames_clear(&j.expected);
     session_close(&j.s);
+    replay_clear(&j.run);
     return status;
 }
 
@@ -282,8 +260,8 @@ const cli_command cmd_trace = {
              "[options]",
     .text =
         "Tensors and axes: slow.* have positions first, slow.norm, slow.logits and slow.hidden "
-        "frames, fast.* [frame, codebook position]; slow.logits has one column per candidate, "
-        "whose ids are in \"candidates\".\n"
+        "frames, fast.* [frame, codebook position]; slow.logits has one column per id of the "
+        "vocabulary; \"candidates\" lists the ids that can be drawn.\n"
         "Forced frames keep two decoders on the same inputs, so that traces can be compared to "
         "the end.",
     .option = trace_options,

@@ -28,6 +28,8 @@ bin_PROGRAMS += %D%/kvref
 	%D%/make_codec.h \
 	%D%/presets.c \
 	%D%/presets.h \
+	%D%/replay.c \
+	%D%/replay.h \
 	%D%/report.c \
 	%D%/report.h \
 	%D%/selftest.c \

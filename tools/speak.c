@@ -3,8 +3,10 @@
 #include "tools/speak.h"
 
 #include "base/base.h"
+#include "tools/replay.h"
 #include "tools/sound_out.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,13 +63,14 @@ static int on_frame(void *user, int n_frame, int limit)
 }
 
 static kvref_status write_trace(
-    speaker *k, kvref_trace *trace, int sample, int batch, int n_frame, kvref_error *err)
+    speaker *k, kvref_trace *trace, const replay *run, int batch, int n_frame, kvref_error *err)
 {
     char middle[4096], numbered[4096];
     const char *path = k->args->trace;
     KVREF_TRY(session_describe(&k->s, trace, err));
+    KVREF_TRY(replay_describe(run, trace, err));
     if (k->args->n_sample > 1 || k->s.batches.n > 1) {
-        KVREF_TRY(report_numbered(middle, sizeof middle, path, sample, err));
+        KVREF_TRY(report_numbered(middle, sizeof middle, path, run->sample, err));
         KVREF_TRY(report_numbered(numbered, sizeof numbered, middle, batch, err));
         path = numbered;
     }
@@ -106,8 +109,11 @@ decode(speaker *k, kvref_trace *trace, int sample, int batch, int *frame_base, k
         double now = term_clock();
         const char *stop = k->stopped ? "signal" : session_stop_name(g.stop);
         report_batch(k->report, prompt.n_frame, &g, stop, k->first - start, now - k->first);
+        const replay run = {
+            sample, *frame_base, k->n_drawn < INT_MAX ? (int)k->n_drawn : INT_MAX, NULL};
         *frame_base += g.frames.n_frame;
-        if (trace) s = write_trace(k, trace, sample, batch, g.frames.n_frame, err);
+        k->n_drawn += g.frames.n_frame;
+        if (trace) s = write_trace(k, trace, &run, batch, g.frames.n_frame, err);
         k->done[batch] = g.codes;
         g.codes = (kvref_codes){0};
     }

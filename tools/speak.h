@@ -36,6 +36,7 @@ typedef struct speaker {
     double first;      /* time of the first frame of the batch */
     kvref_codes *done; /* [batches.n] of the present sample */
     kvref_codes all;   /* of the present sample             */
+    int64_t n_drawn;   /* frames of all batches and samples */
 } speaker;
 
 /* Rules between the options and the output path, without reading anything. */
