@@ -45,11 +45,13 @@ kvref_codec_dims toy_small_dims(void)
 /* A folder made in the temporary one; its path is never freed. */
 static const char *folder_of(const char *what, int n)
 {
+    static char *made[256];
+    static int n_made;
     char name[32];
     snprintf(name, sizeof name, "%s%d", what, n);
-    const char *dir = strdup(support_path(support_temp_dir(), name));
-    ck_assert(dir && mkdir(dir, 0777) == 0);
-    return dir;
+    char *dir = strdup(support_path(support_temp_dir(), name));
+    ck_assert(dir && n_made < 256 && mkdir(dir, 0777) == 0);
+    return made[n_made++] = dir;
 }
 
 const char *toy_write(const kvref_codec_dims *dims, bool pth, int dead_rows)

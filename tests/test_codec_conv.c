@@ -114,11 +114,9 @@ static float *run_conv(kvref_codec *c, const ref_conv *v, const float *x, int n_
         int m = n_row - t < piece ? n_row - t : piece;
         float *at = mem + edge * n_in;
         for (size_t i = 0; i < n; i++) mem[i] = NAN;
-        for (size_t r = 0; r < back + (size_t)m; r++) {
-            ptrdiff_t from = t + (ptrdiff_t)r - (ptrdiff_t)back;
-            for (size_t i = 0; i < n_in; i++)
-                at[(r - back) * n_in + i] = from < 0 ? 0.0f : x[(size_t)from * n_in + i];
-        }
+        for (int r = -(int)back; r < m; r++)
+            for (int i = 0; i < v->n_in; i++)
+                at[r * v->n_in + i] = t + r < 0 ? 0.0f : x[(t + r) * v->n_in + i];
         ref_after store = {REF_STORE, y + (size_t)t * (size_t)v->n_out, NULL, NULL};
         ref_conv_run(c, v, at, t, m, store);
     }
