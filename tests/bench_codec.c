@@ -129,13 +129,18 @@ static void bench_encode(kvref_codec *codec, int n_frame, rates rate)
     free(pcm);
 }
 
+static int number(int argc, char **argv, int i, int otherwise)
+{
+    return i < argc ? (int)strtol(argv[i], NULL, 10) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
     kvref_error err;
     kvref_codec_dims dims = kvref_codec_dims_real();
     const char *dir = argc > 1 ? argv[1] : NULL;
-    int n_frame = argc > 2 ? atoi(argv[2]) : 64, n_thread = argc > 3 ? atoi(argv[3]) : 2;
-    int piece = argc > 4 ? atoi(argv[4]) : 0;
+    int n_frame = number(argc, argv, 2, 64), n_thread = number(argc, argv, 3, 2);
+    int piece = number(argc, argv, 4, 0);
     char path[1024];
     if (!dir) return 2;
     snprintf(path, sizeof path, "%s/codec.safetensors", dir);

@@ -333,3 +333,8 @@ check_PROGRAMS += %D%/test_formula
 %C%_test_formula_SOURCES = %D%/test_formula.c
 %C%_test_formula_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_formula_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_codec_weights
+%C%_test_codec_weights_SOURCES = %D%/test_codec_weights.c $(codec_toy)
+%C%_test_codec_weights_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_codec_weights_LDADD = $(TEST_LIBS)
