@@ -41,7 +41,8 @@ claim an_option_twice_is_refused refused 2 "--max-new-tokens: given twice"
 run generate "${model[@]}" --text "Hello." --max-new-tokens 9 -o "$work/longer.npy" --json
 claim json_is_reported succeeded '"stop": "length"'
 claim json_holds_settings_and_rates needs '"seed": "42"' '"frames_kept": 8' '"hash"' \
-    '"frames_per_second"' '"prompt_positions"' '"attention": "prefix"'
+    '"frames_per_second"' '"prompt_positions"' '"attention": "prefix"' '"threads": 0' \
+    '"chunk_length": 300' '"stop_at_first_end": false' '"keep_last_frame": false'
 run generate "${model[@]}" --text "Hello." --max-new-tokens 6 --keep-last-frame -o "$work/kept.npy"
 claim the_last_frame_can_be_kept needs "10 books, 6 frames"
 run generate "${model[@]}" --text "Hello." --max-new-tokens 1 -o "$work/none.npy"
@@ -124,16 +125,28 @@ refuses() {
 t=(--text Hello)
 refuses no_text "expected exactly one of them, found neither"
 refuses two_texts "expected exactly one of them, found both" "${t[@]}" --text-file x
-refuses an_absent_text_file "absent.txt" --text-file "$work/absent.txt"
-refuses bad_utf8 "UTF-8" --text $'a\377'
-refuses a_long_prompt "expected at most 1024 positions" --text "$(printf 'x %.0s' $(seq 600))"
+refuses an_absent_text_file "--text-file: \"$work/absent.txt\"" --text-file "$work/absent.txt"
+refuses bad_utf8 "--text: text: byte 1: expected UTF-8" --text $'a\377'
+printf 'ab\377' >"$work/bad.txt"
+refuses bad_utf8_in_a_file "bad.txt: text: byte 2: expected UTF-8" --text-file "$work/bad.txt"
+refuses a_long_prompt "expected at most 1024 positions (max_seq_len 2048 leaves half of it for speech)" \
+    --text "$(printf 'x %.0s' $(seq 600))"
+turn="$(printf 'x %.0s' $(seq 60))"
+refuses batches_that_cannot_fit "prompt of batch 7 of 20: expected at most 1024 positions" --verbose --chunk-length 0 \
+    --text "$(printf "<|speaker:0|>$turn%.0s" $(seq 20))"
+claim before_any_is_decoded test -z "$out"
+refuses a_second_batch_that_cannot_fit "prompt of batch 1 of 2" --chunk-length 0 \
+    --text "<|speaker:0|>a<|speaker:1|>$(printf 'x %.0s' $(seq 600))"
+refuses more_least_frames_than_most "--min-frames: expected at most --max-new-tokens, 3, found 4" \
+    "${t[@]}" --max-new-tokens 3 --min-frames 4
 refuses a_prompt_past_the_capacity "capacity" "${t[@]}" --capacity 10
-refuses temperature_of_2 "temperature" "${t[@]}" --temperature 2
+refuses temperature_of_2 "--temperature: expected a number from 0 to below 2" "${t[@]}" --temperature 2
+refuses what_rounds_to_2 "--temperature: expected a number from 0 to below 2" "${t[@]}" --temperature 1.99999999999
 refuses temperature_of_nan "--temperature: expected a number" "${t[@]}" --temperature nan
 refuses temperature_of_inf "--temperature: expected a number" "${t[@]}" --temperature inf
 refuses temperature_of_0x1 "--temperature: expected a number" "${t[@]}" --temperature 0x1
 refuses temperature_below_0 "--temperature: expected a number" "${t[@]}" --temperature -1
-refuses top_p_of_0 "top_p" "${t[@]}" --top-p 0
+refuses top_p_of_0 "--top-p: expected a number above 0 up to 1" "${t[@]}" --top-p 0
 refuses top_p_of_1.5 "--top-p: expected a number" "${t[@]}" --top-p 1.5
 refuses top_p_with_more "--top-p: expected a number" "${t[@]}" --top-p 0.9x
 refuses top_k_below_0 "--top-k: expected a whole number" "${t[@]}" --top-k -1
@@ -148,7 +161,7 @@ refuses absent_noise "absent.npy" "${t[@]}" --noise "file:$work/absent.npy"
 refuses unknown_attention "expected one of prefix|full" "${t[@]}" --attention flash
 refuses samples_of_0 "--samples: expected" "${t[@]}" --samples 0
 refuses threads_of_65 "--threads: expected" "${t[@]}" --threads 65
-refuses a_bad_reference "first.txt" "${t[@]}" --reference-text a --reference-codes "$work/first.txt"
+refuses a_bad_reference "--reference-codes: $work/first.txt" "${t[@]}" --reference-text a --reference-codes "$work/first.txt"
 refuses an_unknown_backend "expected one of ref" "${t[@]}" --backend cuda
 refuses a_misspelt_option "did you mean --temperature?" "${t[@]}" --temprature 1
 refuses a_model_twice "--model: given twice" "${t[@]}" --model x
@@ -158,8 +171,34 @@ run generate "${model[@]}" --text Hi
 claim the_output_is_required refused 2 "--output: required"
 run generate "${model[@]}" --text
 claim a_missing_value_is_refused refused 2 "--text: expected TEXT after it"
+for value in -h --help -o --seed -- -x; do
+    run generate "${model[@]}" --text $value
+    claim "a_value_of_${value}_is_refused" refused 2 "--text: expected TEXT after it, found \"$value\"; write --text=$value"
+done
+for value in --text=-h '--text=--' '--text -5' '--text -'; do
+    # shellcheck disable=SC2086
+    run generate "${model[@]}" $value --max-new-tokens 2 -o "$work/dash.npy"
+    claim "but_${value// /_}_is_spoken" test "$status" = 0
+done
+run generate --temprature 1 --text -h --help
+claim help_is_still_seen_after_a_value succeeded "Usage: kvref generate"
 run generate "${model[@]}" --text Hi -o "$work"
 claim a_folder_as_output_is_refused refused 2 "found a folder"
+run generate "${model[@]}" --text Hi -o ""
+claim an_empty_name_is_refused refused 2 '--output: expected a file name, found ""'
+run generate "${model[@]}" --text Hi -o "$work/none/"
+claim so_is_one_that_ends_in_a_slash refused 2 "--output: expected a file name"
+run generate "${model[@]}" --text Hi -o /proc/codes.npy
+claim a_folder_that_takes_no_file_is_refused_before_the_work refused 2 "--output: /proc/codes.npy: cannot write there"
+run generate "${model[@]}" --text Hi -o "$work/x.npy" --trace "$work/../$(basename "$work")/x.npy"
+claim one_file_for_codes_and_trace_is_refused refused 2 "--output and --trace: expected two files"
+claim nothing_is_left_of_trying_to_write no_file ".kvref*"
+run generate "${model[@]}" --text Hi --max-new-tokens 2 -o /dev/null --trace /dev/null
+claim devices_may_be_given_twice test "$status" = 0
+run generate "${model[@]}" --text Hi --max-new-tokens 2 --capacity 3000 -o "$work/wide.npy"
+claim a_capacity_past_the_model_is_noted needs_err "note: --capacity 3000 is more than the max_seq_len"
+run generate "${model[@]}" --text $' \n' --max-new-tokens 2 -o "$work/blank.npy"
+claim a_blank_text_is_noted needs_err "note: the text is blank"
 run generate "${model[@]}" --text Hi -o "$work/no/such.npy"
 claim an_absent_folder_is_refused_before_the_work refused 2 "cannot write there"
 run generate "${model[@]}" --text Hi -o "$work/x.npy" --trace "$work/no/such"
@@ -167,7 +206,9 @@ claim the_trace_is_checked_before_the_work_too refused 2 "--trace: "
 run generate "${model[@]}" --text Hi -o - --samples 2
 claim two_samples_do_not_fit_one_stream refused 2 "expected one sample"
 run generate --model "$work/none" --text Hi -o "$work/x.npy"
-claim an_absent_model_is_refused refused 2 "none"
+claim an_absent_model_is_refused refused 2 "--model: \"$work/none\""
+run generate --model "$work/m/config.json" --text Hi -o "$work/x.npy"
+claim a_file_is_no_model refused 2 "--model: $work/m/config.json: expected a folder, found a file"
 run make-model "$work/t" --preset tiny --quiet
 run generate --model "$work/t" --text Hi -o "$work/x.npy"
 claim a_model_without_tokenizer_reads_no_text refused 2 "tokenizer.json"
@@ -208,6 +249,7 @@ kill -INT $pid
 status=0
 wait $pid || status=$?
 claim ctrl_c_gives_130 test "$status" = 130
+claim and_is_said grep -qx "kvref: stopped by a signal" "$work/.err"
 claim ctrl_c_leaves_whole_files_only no_file ".*tmp*"
 
 finish

@@ -10,6 +10,7 @@ run
 claim no_arguments_print_the_overview_and_give_2 test "$status" = 2 -a -z "$out" -a -n "$err"
 run --help
 claim help_prints_the_overview succeeded "Commands:"
+claim which_tells_of_signals needs "130: Ctrl-C"
 commands=$(echo "$out" | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p')
 claim the_overview_names_commands test -n "$commands"
 run help

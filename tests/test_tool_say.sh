@@ -115,8 +115,8 @@ refuses an_absent_codec "none.pth" "${t[@]}" --codec "$work/none.pth"
 refuses an_unknown_format "expected one of auto|pcm16" "${t[@]}" --format mp3
 refuses a_misspelt_option "did you mean --keep-partial?" "${t[@]}" --keep-partal
 refuses temperature_of_2 "temperature" "${t[@]}" --temperature 2
-refuses standard_output_for_codes "--codes-out: expected a file of its own" "${t[@]}" --codes-out -
-refuses codes_over_the_sound "--codes-out: expected a file of its own" "${t[@]}" --codes-out "$work/x.wav"
+refuses standard_output_for_codes "--codes-out: expected a file name" "${t[@]}" --codes-out -
+refuses codes_over_the_sound "--output and --codes-out: expected two files" "${t[@]}" --codes-out "$work/x.wav"
 refuses codes_into_nowhere "--codes-out: " "${t[@]}" --codes-out "$work/no/such.npy"
 run say "${t[@]}" -o "$work/no/such.wav"
 claim an_absent_folder_is_refused_before_the_work refused 2 "cannot write there"

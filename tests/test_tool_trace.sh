@@ -186,8 +186,8 @@ m=(--model "$work/a")
 refuses no_input "expected one of them" "${m[@]}"
 refuses text_and_prompt "expected one of them" "${m[@]}" --text a --prompt "$work/t.safetensors"
 refuses free_without_from "--free: expected --from" "${m[@]}" --prompt "$work/t.safetensors" --free
-refuses an_absent_file "absent" "${m[@]}" --prompt "$work/absent"
-refuses a_file_of_another_kind "config.json: not a safetensors file" "${m[@]}" --prompt "$work/a/config.json"
+refuses an_absent_file "--prompt: $work/absent" "${m[@]}" --prompt "$work/absent"
+refuses a_file_of_another_kind "--prompt: $work/a/config.json: not a safetensors file" "${m[@]}" --prompt "$work/a/config.json"
 refuses a_file_without_prompt 'expected a tensor "prompt"' "${m[@]}" --prompt "$work/a/model.safetensors"
 refuses frames_of_another_model "expected I32 [positions, 11]" --model "$work/toy" --from "$golden/A.safetensors"
 refuses a_prompt_past_the_capacity "capacity" "${m[@]}" --from "$golden/A.safetensors" --capacity 20

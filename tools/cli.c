@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Parsing a command line by a table of options. Numbers are read whole or refused: no trailing
- * text, no overflow, no NaN, no infinity, no other base. */
+/* Parsing a command line by a table of options: names, operands, and which were given. */
 #include "tools/cli.h"
 
 #include "base/base.h"
+#include "tools/cli_value.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <limits.h>
-#include <math.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,131 +29,6 @@ bool cli_was_given(const cli_given *given, const char *name)
     for (int i = 0; i < given->n; i++)
         if (strcmp(given->option[i]->name, name) == 0) return true;
     return false;
-}
-
-/* ---- values ---- */
-
-/* How messages name an option: "--top-k" or "DIR". */
-static const char *shown(const cli_option *o, char text[64])
-{
-    snprintf(text, 64, "%s%s", o->operand ? "" : "--", o->name);
-    return text;
-}
-
-static kvref_status
-parse_int(int *out, const cli_option *o, const char *value, kvref_error *err)
-{
-    char name[64], *end = NULL;
-    bool digits = value[strspn(value, "-0123456789")] == 0 && *value;
-    errno = 0;
-    long x = digits ? strtol(value, &end, 10) : 0;
-    if (!digits || *end || errno || (double)x < o->min || (double)x > o->max)
-        return kvref_fail(err,
-                          KVREF_E_ARG,
-                          "%s: expected a whole number from %.0f to %.0f, found \"%s\"",
-                          shown(o, name),
-                          o->min,
-                          o->max,
-                          value);
-    *out = (int)x;
-    return KVREF_OK;
-}
-
-static kvref_status
-parse_real(float *out, const cli_option *o, const char *value, kvref_error *err)
-{
-    char name[64], *end = NULL;
-    bool digits = value[strspn(value, "+-.0123456789eE")] == 0 && *value;
-    double x = digits ? strtod(value, &end) : 0;
-    if (!digits || *end || end == value || !(x >= o->min && x <= o->max))
-        return kvref_fail(err,
-                          KVREF_E_ARG,
-                          "%s: expected a number from %g to %g, found \"%s\"",
-                          shown(o, name),
-                          o->min,
-                          o->max,
-                          value);
-    *out = (float)x;
-    return KVREF_OK;
-}
-
-static kvref_status
-parse_seed(uint64_t *out, const cli_option *o, const char *value, kvref_error *err)
-{
-    char name[64], *end = NULL;
-    const char *rest = value + (*value == '-');
-    bool digits = rest[strspn(rest, "0123456789")] == 0 && *rest;
-    errno = 0;
-    unsigned long long x = digits ? strtoull(rest, &end, 10) : 0;
-    bool negative = rest != value;
-    if (!digits || errno || (negative && x > (unsigned long long)LLONG_MAX + 1))
-        return kvref_fail(err,
-                          KVREF_E_ARG,
-                          "%s: expected a whole number from -2^63 to 2^64-1, found \"%s\"",
-                          shown(o, name),
-                          value);
-    *out = negative ? (uint64_t)0 - x : x;
-    return KVREF_OK;
-}
-
-static kvref_status
-parse_choice(int *out, const cli_option *o, const char *value, kvref_error *err)
-{
-    char name[64];
-    size_t n = strlen(value);
-    int i = 0;
-    for (const char *word = o->choices; word; i++) {
-        size_t len = strcspn(word, "|");
-        if (len == n && memcmp(word, value, n) == 0) {
-            *out = i;
-            return KVREF_OK;
-        }
-        word = word[len] ? word + len + 1 : NULL;
-    }
-    return kvref_fail(err,
-                      KVREF_E_ARG,
-                      "%s: expected one of %s, found \"%s\"",
-                      shown(o, name),
-                      o->choices,
-                      value);
-}
-
-static kvref_status append(cli_list *list, const char *value, const char *by, kvref_error *err)
-{
-    size_t size = ((size_t)list->n + 1) * sizeof *list->item;
-    const char **item = realloc(list->item, size);
-    if (item) list->item = item;
-    const char **names = item ? realloc(list->by, size) : NULL;
-    if (!names) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    list->by = names;
-    item[list->n] = value;
-    names[list->n++] = by;
-    return KVREF_OK;
-}
-
-static kvref_status store(const cli_option *o, void *base, const char *value, kvref_error *err)
-{
-    void *at = (char *)base + o->at;
-    switch (o->kind) {
-    case CLI_FLAG:
-        *(bool *)at = true;
-        return KVREF_OK;
-    case CLI_INT:
-        return parse_int(at, o, value, err);
-    case CLI_REAL:
-        return parse_real(at, o, value, err);
-    case CLI_SEED:
-        return parse_seed(at, o, value, err);
-    case CLI_CHOICE:
-        return parse_choice(at, o, value, err);
-    case CLI_TEXT:
-        *(const char **)at = value;
-        return KVREF_OK;
-    case CLI_LIST:
-        return append(at, value, o->name, err);
-    default:
-        return kvref_fail(err, KVREF_E_ARG, "%s: not an option", o->name);
-    }
 }
 
 /* ---- names ---- */
@@ -234,40 +107,67 @@ static kvref_status note_given(parser *p, const cli_option *o)
     char name[64];
     bool before = cli_was_given(p->given, o->name);
     if (before && o->kind != CLI_LIST)
-        return kvref_fail(p->err, KVREF_E_ARG, "%s: given twice", shown(o, name));
+        return kvref_fail(p->err, KVREF_E_ARG, "%s: given twice", cli_shown(o, name));
     assert(p->given->n < 64);
     if (!before) p->given->option[p->given->n++] = o;
+    return KVREF_OK;
+}
+
+/* The option that an argument with a dash names, and the value attached to it. */
+static seeking
+named_option(const cli_command *c, void *args, const char **value, const char *arg)
+{
+    seeking s = {.operand = -1};
+    *value = NULL;
+    if (arg[1] == '-') {
+        s.name = arg + 2;
+        s.n = strcspn(s.name, "=");
+        if (s.name[s.n]) *value = s.name + s.n + 1;
+    } else {
+        s.letter = arg[1];
+        if (arg[2]) *value = arg + 2;
+    }
+    cli_each(c->option, args, seek, &s);
+    return s;
+}
+
+/* The value of an option in the next argument. */
+static kvref_status next_value(const char **value, parser *p, const cli_option *o)
+{
+    char name[64];
+    if (p->next == p->argc)
+        return kvref_fail(
+            p->err, KVREF_E_ARG, "%s: expected %s after it", cli_shown(o, name), o->arg);
+    *value = p->argv[p->next++];
+    const char *v = *value;
+    bool number = o->kind == CLI_INT || o->kind == CLI_REAL || o->kind == CLI_SEED;
+    if (!number && v[0] == '-' && (v[1] == '-' || isalpha((unsigned char)v[1])))
+        return kvref_fail(
+            p->err,
+            KVREF_E_ARG,
+            "%s: expected %s after it, found \"%s\"; write %s=%s if that is meant",
+            cli_shown(o, name),
+            o->arg,
+            v,
+            name,
+            v);
     return KVREF_OK;
 }
 
 /* An argument that starts with a dash: name, then a value attached or in the next argument. */
 static kvref_status parse_option(parser *p, const char *arg)
 {
-    seeking s = {.operand = -1};
-    const char *value = NULL;
-    if (arg[1] == '-') {
-        s.name = arg + 2;
-        s.n = strcspn(s.name, "=");
-        if (s.name[s.n]) value = s.name + s.n + 1;
-    } else {
-        s.letter = arg[1];
-        if (arg[2]) value = arg + 2;
-    }
-    cli_each(p->c->option, p->args, seek, &s);
+    const char *value;
+    seeking s = named_option(p->c, p->args, &value, arg);
     if (!s.found) return unknown_option(p->c, arg, p->err);
     const cli_option *o = s.found;
     char name[64];
     if (o->kind == CLI_FLAG && value)
         return kvref_fail(
-            p->err, KVREF_E_ARG, "%s: takes no value, found \"%s\"", shown(o, name), value);
-    if (o->kind != CLI_FLAG && !value) {
-        if (p->next == p->argc)
-            return kvref_fail(
-                p->err, KVREF_E_ARG, "%s: expected %s after it", shown(o, name), o->arg);
-        value = p->argv[p->next++];
-    }
+            p->err, KVREF_E_ARG, "%s: takes no value, found \"%s\"", cli_shown(o, name), value);
+    if (o->kind != CLI_FLAG && !value) KVREF_TRY(next_value(&value, p, o));
     KVREF_TRY(note_given(p, o));
-    return store(o, s.base, value, p->err);
+    return cli_put(o, s.base, value, p->err);
 }
 
 static kvref_status parse_operand(parser *p, const char *arg)
@@ -282,7 +182,7 @@ static kvref_status parse_operand(parser *p, const char *arg)
                           p->n_operand ? ", found one operand too many" : "");
     if (s.found->kind != CLI_LIST) p->n_operand++;
     KVREF_TRY(note_given(p, s.found));
-    return store(s.found, s.base, arg, p->err);
+    return cli_put(s.found, s.base, arg, p->err);
 }
 
 kvref_status cli_store(
@@ -291,12 +191,12 @@ kvref_status cli_store(
     seeking s = {.name = name, .n = strlen(name), .operand = -1};
     cli_each(table, base, seek, &s);
     if (!s.found) return kvref_fail(err, KVREF_E_ARG, "--%s: unknown option", name);
-    return store(s.found, s.base, value, err);
+    return cli_put(s.found, s.base, value, err);
 }
 
 static bool put_initial(void *user, const cli_option *o, void *base)
 {
-    return !o->initial || store(o, base, o->initial, user) == KVREF_OK;
+    return !o->initial || cli_put(o, base, o->initial, user) == KVREF_OK;
 }
 
 static bool is_present(void *user, const cli_option *o, void *base)
@@ -305,7 +205,20 @@ static bool is_present(void *user, const cli_option *o, void *base)
     parser *p = user;
     char name[64];
     if (!o->required || cli_was_given(p->given, o->name)) return true;
-    kvref_fail(p->err, KVREF_E_ARG, "%s: required, but not given", shown(o, name));
+    kvref_fail(p->err, KVREF_E_ARG, "%s: required, but not given", cli_shown(o, name));
+    return false;
+}
+
+static bool wants_help(const cli_command *c, int argc, char **argv)
+{
+    bool value_next = false;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *arg = argv[i], *value;
+        if (!value_next && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) return true;
+        bool dash = !value_next && arg[0] == '-' && arg[1];
+        seeking s = dash ? named_option(c, NULL, &value, arg) : (seeking){0};
+        value_next = s.found && s.found->kind != CLI_FLAG && !value;
+    }
     return false;
 }
 
@@ -318,9 +231,7 @@ kvref_status cli_parse(const cli_command *c,
                        kvref_error *err)
 {
     *given = (cli_given){0};
-    *help = false;
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) *help = true;
+    *help = wants_help(c, argc, argv);
     if (*help) return KVREF_OK;
     parser p = {c, args, given, argv, argc, 0, 0, err};
     if (!cli_each(c->option, args, put_initial, err)) return err->status;

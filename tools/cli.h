@@ -41,6 +41,7 @@ struct cli_option {
     const char *arg;         /* what the help calls the value                           */
     size_t at;               /* offsetof the field in the command's arguments           */
     double min, max;         /* INT, REAL: inclusive                                    */
+    bool above, below;       /* REAL: but for min itself, max itself                    */
     const char *choices;     /* CHOICE: "exact|blas"                                    */
     const char *initial;     /* value when not given, parsed like one; NULL: all zero   */
     const cli_option *table; /* TABLE                                                   */
@@ -69,7 +70,9 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[];
 
 /* Fills args (n_args zero bytes before) with defaults and then argv[0..argc-1]. *help becomes
- * true, and nothing else is checked, when -h or --help is seen before "--". */
+ * true, and nothing else is checked, when -h or --help is seen before "--", but not where the
+ * value of an option is expected. A text in an argument of its own that looks like an option
+ * is refused as a value: --text=-h is clear. */
 kvref_status cli_parse(const cli_command *c,
                        void *args,
                        cli_given *given,

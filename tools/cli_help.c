@@ -93,6 +93,7 @@ void cli_help(FILE *to, const cli_command *c)
     fprintf(to, "  %-*s%s\n", COLUMN - 2, "-h, --help", "print this and leave");
     fputs("\nExit status:\n", to);
     paragraphs(to, c->status, 2);
+    paragraphs(to, "128 + N ended by signal N: 130 Ctrl-C, 143 SIGTERM", 2);
     if (c->example) {
         fputs("\nExamples:\n", to);
         for (const char *p = c->example; *p;) {
@@ -114,7 +115,8 @@ void cli_overview(FILE *to)
         fprintf(to, "  %-12s %s\n", (*c)->name, (*c)->summary);
     fputs("\n'kvref help COMMAND' or 'kvref COMMAND --help' describes one command,\n"
           "'kvref --version' prints the version.\n\n"
-          "Exit status: 0 yes, 1 no, 2 could not tell (bad input, missing file or device).\n",
+          "Exit status: 0 yes, 1 no, 2 could not tell (bad input, missing file or device),\n"
+          "128 + N ended by signal N (130: Ctrl-C).\n",
           to);
 }
 

@@ -66,11 +66,15 @@ const cli_command cmd_generate = {
         "With the same seed the tokens are those of the upstream program run in float32 on a "
         "CPU. Text with speaker tags is cut into batches; each is decoded after all earlier "
         "text and codes.\n"
+        "Of the model's max_seq_len, 2048 positions, or half when that is less, are kept for "
+        "speech: a prompt, with all earlier text and codes and the references, has to fit the "
+        "rest. kvref inspect shows max_seq_len; --capacity does not change it.\n"
         "Nothing is written before a sample is complete; Ctrl-C leaves no partial file.",
     .option = generate_options,
     .status = "0 spoken, 1 with --require-end: stopped by length, 2 failed (bad option, text, "
               "model, a prompt or budget that does not fit)",
-    .example = "kvref generate --model toy --text 'Hello.' -o codes.npy\n"
+    .example = "kvref make-model toy        # once, for the others\n"
+               "kvref generate --model toy --text 'Hello.' -o codes.npy\n"
                "kvref generate --model toy --text-file dialogue.txt --samples 3 -o codes.npy\n"
                "kvref generate --model toy --text Hi --seed -1 --temperature 0.8 -o -",
     .n_args = sizeof(generate_args),

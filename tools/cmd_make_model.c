@@ -249,9 +249,13 @@ const cli_command cmd_make_model = {
     .text =
         "Every weight is a function of its tensor's name and its index, exact in bfloat16, "
         "float16 and float32, so that anybody can make the same model again.\n"
-        "Presets: toy speaks in the demonstration (2.2 MB); tiny is for edge cases; a, b, c "
-        "and l are the golden cases, c with the true widths (0.9 GB); s2-2layer is c with "
-        "32768 positions; s2-pro has the sizes of the real model (9.1 GB).\n"
+        "Presets, with their positions: toy (2048) speaks in the demonstration, 2.4 MB; tiny "
+        "(32) is for edge cases; a, b, c (64) and l (640) are the golden cases, c with the "
+        "true widths, 0.9 GB; s2-2layer (32768) is c with room; s2-pro (32768) has the sizes "
+        "of the real model, 9.1 GB.\n"
+        "Texts are read by toy, s2-2layer, s2-pro and, short ones, by l. The prompts of a, b "
+        "and c do not fit their 64 positions, of which half is kept for speech, and tiny has "
+        "no tokenizer: give these to kvref trace --prompt, or --set max_seq_len=640.\n"
         "The codec has the strides and windows of the real one and few channels; a model of "
         "one "
         "book, or of more than 32, gets none.\n"
@@ -259,9 +263,10 @@ const cli_command cmd_make_model = {
     .option = make_options,
     .status = "0 made, 2 not made (bad option or configuration, folder taken, no disk space)",
     .example = "kvref make-model toy\n"
-               "kvref make-model m --preset a --layout flat --dtype f32\n"
-               "kvref make-model m --preset s2-pro --shards 2 --codec pth\n"
-               "kvref make-model m --config config.json --set max_seq_len=4096",
+               "kvref make-model flat --layout flat --dtype f32\n"
+               "kvref make-model big --preset s2-pro --shards 2 --codec pth\n"
+               "kvref make-model long --config toy/config.json \\\n"
+               "    --set text_config.max_seq_len=4096",
     .n_args = sizeof(make_args),
     .run = run_make_model,
 };

@@ -111,11 +111,11 @@ static kvref_status check(job *j, kvref_error *err)
     KVREF_TRY(speak_check(&a->speak, a->out, err));
     KVREF_TRY(sound_format(&j->format, &a->sound, a->out, err));
     if (!a->codes_out) return KVREF_OK;
-    if (strcmp(a->codes_out, "-") == 0 || strcmp(a->codes_out, a->out) == 0)
-        return kvref_fail(err,
-                          KVREF_E_ARG,
-                          "--codes-out: expected a file of its own, found \"%s\"",
-                          a->codes_out);
+    if (strcmp(a->codes_out, "-") == 0)
+        return kvref_fail(err, KVREF_E_ARG, "--codes-out: expected a file name, found \"-\"");
+    const named_path path[] = {
+        {"--output", a->out}, {"--trace", a->speak.trace}, {"--codes-out", a->codes_out}};
+    KVREF_TRY(check_distinct(path, 3, err));
     return check_output("--codes-out", a->codes_out, err);
 }
 

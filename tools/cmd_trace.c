@@ -29,8 +29,9 @@ static const cli_option trace_options[] = {
      .name = "prompt",
      .arg = "FILE",
      .at = AT(prompt),
-     .help =
-         "positions: tensor \"prompt\" of a trace, or an integer .npy [1+books, positions]"},
+     .help = "positions: tensor \"prompt\" of a trace; an integer .npy [1+books, positions], "
+             "row 0 the token ids and the others the codes, 0 where there is no sound; or an "
+             ".npy [books, positions] of codes alone, whose tokens follow from the first row"},
     {.kind = CLI_TEXT,
      .name = "forced",
      .arg = "FILE",
@@ -70,7 +71,7 @@ static const cli_option trace_options[] = {
      .letter = 'o',
      .arg = "FILE",
      .at = AT(out),
-     .help = "the trace, as safetensors"},
+     .help = "the trace, as safetensors; a file, as - is not possible"},
     {.kind = CLI_FLAG,
      .name = "hash",
      .at = AT(hash),
@@ -123,7 +124,9 @@ static kvref_status read_inputs(job *j, kvref_error *err)
     const char *prompt = a->prompt ? a->prompt : a->from;
     const char *forced = a->forced ? a->forced : a->from;
     if (prompt) {
-        KVREF_TRY(frames_read(&j->prompt, prompt, "prompt", j->s.config, err));
+        KVREF_TRY(blame(a->prompt ? "--prompt" : "--from",
+                        frames_read(&j->prompt, prompt, "prompt", j->s.config, err),
+                        err));
     } else {
         KVREF_TRY(session_text(&j->s, &a->text, err));
         if (j->s.batches.n != 1)
@@ -135,7 +138,10 @@ static kvref_status read_inputs(job *j, kvref_error *err)
         KVREF_TRY(session_prompt(&j->s, &j->prompt, NULL, 0, err));
     }
     kvref_frames *to = a->free_running ? &j->expected : &j->forced;
-    return forced ? frames_read(to, forced, "frames", j->s.config, err) : KVREF_OK;
+    if (!forced) return KVREF_OK;
+    return blame(a->forced ? "--forced" : "--from",
+                 frames_read(to, forced, "frames", j->s.config, err),
+                 err);
 }
 
 /* The ids that can be drawn, ascending; slow.logits has a column for every id, drawn or not. */
@@ -266,7 +272,8 @@ const cli_command cmd_trace = {
         "the end.",
     .option = trace_options,
     .status = "0 recorded, 1 with --free: other frames than those of --from, 2 failed",
-    .example = "kvref trace --model toy --text Hello -o hello.st\n"
+    .example = "kvref make-model toy        # once, for the others\n"
+               "kvref trace --model toy --text Hello -o hello.st\n"
                "kvref trace --model toy --from hello.st --level ops -o again.st\n"
                "kvref trace --model toy --from hello.st --free --hash",
     .n_args = sizeof(trace_args),

@@ -5,6 +5,8 @@ bin_PROGRAMS += %D%/kvref
 	%D%/cli.c \
 	%D%/cli.h \
 	%D%/cli_help.c \
+	%D%/cli_value.c \
+	%D%/cli_value.h \
 	%D%/cmd_decode.c \
 	%D%/cmd_doctor.c \
 	%D%/cmd_encode.c \
@@ -26,6 +28,8 @@ bin_PROGRAMS += %D%/kvref
 	%D%/kvref.c \
 	%D%/make_codec.c \
 	%D%/make_codec.h \
+	%D%/paths.c \
+	%D%/paths.h \
 	%D%/presets.c \
 	%D%/presets.h \
 	%D%/replay.c \

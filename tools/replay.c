@@ -99,7 +99,7 @@ kvref_status replay_read(replay *r,
                          kvref_error *err)
 {
     kvref_file *file;
-    KVREF_TRY(kvref_file_open(&file, path, NULL, err));
+    KVREF_TRY(blame("--from", kvref_file_open(&file, path, NULL, err), err));
     const reader from = {file, path, given, err};
     kvref_status s = take_all(&from, r, decoder, sampling);
     kvref_file_close(&file);

@@ -139,7 +139,8 @@ void report_session(report *r, const session *s)
     const sampling_args *p = s->sampling_args;
     char model[400], noise[400];
     json_object_update_new(r->settings,
-                           json_pack("{s:s,s:s,s:i,s:s,s:s,s:s,s:f,s:f,s:i,s:s,s:s,s:i,s:i}",
+                           json_pack("{s:s,s:s,s:i,s:s,s:s,s:s,s:f,s:f,s:i,s:s,s:s,s:i,s:i,"
+                                     "s:b,s:b,s:i,s:i}",
                                      "model",
                                      term_clean(model, sizeof model, d->model),
                                      "backend",
@@ -165,7 +166,15 @@ void report_session(report *r, const session *s)
                                      "max_new_tokens",
                                      p->max_new_tokens,
                                      "min_frames",
-                                     p->min_frames));
+                                     p->min_frames,
+                                     "stop_at_first_end",
+                                     p->stop_at_first_end,
+                                     "keep_last_frame",
+                                     p->keep_last_frame,
+                                     "threads",
+                                     d->n_thread,
+                                     "chunk_length",
+                                     s->text_args->chunk_length));
     char seed[24]; /* a string: JSON readers lose the low bits of large numbers */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)p->seed);
     report_setting(r, "seed", seed);

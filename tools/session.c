@@ -7,12 +7,9 @@
 #include "tools/blas_core.h"
 #include "tools/term.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char *const attention_name[] = {"prefix", "full"};
 static const char *const linear_name[] = {"exact", "blas"};
@@ -66,6 +63,17 @@ static kvref_status open_noise(session *s, kvref_error *err)
                       noise);
 }
 
+static void note_capacity(const session *s)
+{
+    kvref_log always = term_notes(s->command);
+    if (s->decoder_args->capacity > s->config->max_seq_len)
+        kvref_note(&always,
+                   "--capacity %d is more than the max_seq_len of the model, %d; no model was "
+                   "made to speak beyond that",
+                   s->decoder_args->capacity,
+                   s->config->max_seq_len);
+}
+
 kvref_status session_open(session *s,
                           const char *command,
                           const decoder_args *d,
@@ -76,6 +84,13 @@ kvref_status session_open(session *s,
     kvref_sampling filter = sampling_of(sampling);
     *s = (session){.command = command, .decoder_args = d, .sampling_args = sampling};
     KVREF_TRY(kvref_sampling_check(&filter, err));
+    if (sampling->max_new_tokens && sampling->min_frames > sampling->max_new_tokens)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "--min-frames: expected at most --max-new-tokens, %d, found %d",
+                          sampling->max_new_tokens,
+                          sampling->min_frames);
+    KVREF_TRY(check_folder("--model", d->model, err));
     if (d->verbose) s->log = term_notes(command);
     if (d->linear == KVREF_LINEAR_BLAS) blas_core_use(&s->log);
     KVREF_TRY(kvref_model_open(&s->model, d->model, &s->log, err));
@@ -90,6 +105,7 @@ kvref_status session_open(session *s,
         .tap = {forward, s, level},
         .log = s->log,
     };
+    note_capacity(s);
     KVREF_TRY(open_noise(s, err));
     return s->backend->open(&s->decoder, s->model, &opts, err);
 }
@@ -177,28 +193,4 @@ kvref_status session_describe(const session *s, kvref_trace *trace, kvref_error 
     for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
         KVREF_TRY(kvref_trace_meta(trace, pair[i][0], pair[i][1], err));
     return describe_config(s, trace, err);
-}
-
-kvref_status check_output(const char *option, const char *path, kvref_error *err)
-{
-    struct stat st;
-    if (strcmp(path, "-") == 0) return KVREF_OK;
-    if (stat(path, &st) == 0) {
-        if (S_ISDIR(st.st_mode))
-            return kvref_fail(err,
-                              KVREF_E_IO,
-                              "%s: %s: expected a file to write, found a folder",
-                              option,
-                              path);
-        if (!S_ISREG(st.st_mode)) return KVREF_OK;
-    }
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    if (!dir) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    kvref_status s = KVREF_OK;
-    if (access(dir, W_OK | X_OK) != 0)
-        s = kvref_fail(
-            err, KVREF_E_IO, "%s: %s: cannot write there: %s", option, path, strerror(errno));
-    free(dir);
-    return s;
 }

@@ -6,6 +6,7 @@
 
 #include "kvref/generate.h"
 #include "tools/cli.h"
+#include "tools/paths.h"
 
 typedef struct decoder_args {
     const char *model;
@@ -50,7 +51,8 @@ typedef struct session {
     session_encoder *encode; /* NULL: the command has no --reference */
     void *encode_user;
 
-    char *text; /* set by session_text */
+    const text_args *text_args; /* this and the rest: set by session_text */
+    char *text;
     kvref_texts batches;
     kvref_control control;
     kvref_reference *reference; /* [n_reference] */
@@ -73,6 +75,10 @@ kvref_status session_check_text(const text_args *t, kvref_error *err);
 /* Reads text and references and cuts the text into batches. */
 kvref_status session_text(session *s, const text_args *t, kvref_error *err);
 
+/* Refuses texts that cannot fit whatever codes the batches get: the prompt of every batch with
+ * no code of the earlier ones. */
+kvref_status session_check_fit(session *s, kvref_error *err);
+
 /* The prompt of one batch; done [batch] are the codes of the earlier ones. CAPACITY when it is
  * longer than the model allows. */
 kvref_status session_prompt(
@@ -89,9 +95,5 @@ void session_close(session *s);
 
 /* "end", "length", "forced". */
 const char *session_stop_name(kvref_stop stop);
-
-/* Refuses an output path that cannot be written, before the work is done: a folder, or a
- * folder above it that is absent or read-only. "-" is accepted. */
-kvref_status check_output(const char *option, const char *path, kvref_error *err);
 
 #endif

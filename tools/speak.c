@@ -176,6 +176,8 @@ kvref_status speak_check(const speak_args *a, const char *out, kvref_error *err)
     if (a->trace) KVREF_TRY(check_output("--trace", a->trace, err));
     if (a->trace && strcmp(a->trace, "-") == 0)
         return kvref_fail(err, KVREF_E_ARG, "--trace: expected a file name, found \"-\"");
+    const named_path path[] = {{"--output", out}, {"--trace", a->trace}};
+    KVREF_TRY(check_distinct(path, 2, err));
     if (strcmp(out, "-") == 0 && a->n_sample > 1)
         return kvref_fail(err,
                           KVREF_E_ARG,
@@ -196,6 +198,7 @@ speak_open(speaker *k, const char *command, const speak_args *a, FILE *to, kvref
     k->s.encode = k->encode;
     k->s.encode_user = k->encode_user;
     KVREF_TRY(session_text(&k->s, &a->text, err));
+    KVREF_TRY(session_check_fit(&k->s, err));
     k->done = calloc((size_t)k->s.batches.n + 1, sizeof *k->done);
     return k->done ? KVREF_OK : kvref_fail(err, KVREF_E_MEMORY, "out of memory");
 }

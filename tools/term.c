@@ -21,7 +21,9 @@ static void on_signal(int number)
         caught = number;
         return;
     }
-    if (line_open && write(STDERR_FILENO, "\n", 1) < 0) _exit(128 + number);
+    static const char text[] = "\nkvref: stopped by a signal\n";
+    size_t from = line_open ? 0 : 1;
+    if (write(STDERR_FILENO, text + from, sizeof text - 1 - from) < 0) _exit(128 + number);
     _exit(128 + number);
 }
 
