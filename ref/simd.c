@@ -6,6 +6,7 @@
 #include <string.h>
 
 #ifdef __x86_64__
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -66,12 +67,21 @@ static const ref_simd avx512 = {"avx512", product_avx512, widen_avx512, mix_avx5
 
 #endif
 
+#ifdef __x86_64__
+/* AVX2 does not imply F16C: a hypervisor may show a guest the one without the other. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 int ref_simd_list(const ref_simd *list[REF_MAX_SIMD])
 {
     int n = 0;
     list[n++] = &base;
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) list[n++] = &avx2; /* all of these have f16c */
+    if (__builtin_cpu_supports("avx2") && has_f16c()) list[n++] = &avx2;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         list[n++] = &avx512;

@@ -261,6 +261,7 @@ START_TEST(bits_depend_on_neither_capacity_threads_rows_nor_instruction_set)
     const ref_simd *list[REF_MAX_SIMD];
     for (int i = ref_simd_list(list) - 1; i >= 0; i--) {
         s.tools.simd = list[i];
+        printf("covered: %s\n", list[i]->name);
         ck_assert_uint_eq(
             world_differ(want, scene_run(&s, ref_attention_prefix), scene_size(&s)), 0);
     }
