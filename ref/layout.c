@@ -75,9 +75,8 @@ static void layout_rows(arena *a, kvref_decoder *d)
     d->work = floats(a, 2, (size_t)s->d_model);
     d->hidden = floats(a, 1, (size_t)f->d_model);
     size_t widest = larger(larger(model, query), inner);
-    d->tools.panel_size = REF_PANEL * widest;
-    if (d->opts.linear == KVREF_LINEAR_BLAS)
-        d->tools.blas_panel = floats(a, REF_BLAS_PANEL, widest);
+    bool blas = d->opts.linear == KVREF_LINEAR_BLAS;
+    d->tools.panel_size = (blas ? REF_BLAS_PANEL : REF_PANEL) * widest;
 }
 
 static void layout(arena *a, kvref_decoder *d, int n_worker)

@@ -32,6 +32,7 @@ libkvref_a_SOURCES += \
 	%D%/kv.c \
 	%D%/layout.c \
 	%D%/linear.c \
+	%D%/linear_naive.c \
 	%D%/resample.c \
 	%D%/rmsnorm.c \
 	%D%/rope.c \

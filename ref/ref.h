@@ -12,8 +12,9 @@
 
 #define REF_LANES      16        /* partial sums of a dot product (lanes.h)                   */
 #define REF_CHUNK      64        /* cached positions whose weighted sum is formed at once     */
-#define REF_BLAS_PANEL 512       /* output rows widened for one call of OpenBLAS */
-#define REF_ROWS       128       /* query rows taken through all layers together              */
+#define REF_BLAS_ROWS  8         /* OpenBLAS multiplies from so many rows of x up (backend.h) */
+#define REF_BLAS_PANEL 128       /* output rows of a task that OpenBLAS multiplies            */
+#define REF_ROWS       256       /* query rows taken through all layers together              */
 #define REF_PANEL      16        /* output rows of a matrix that make one task                */
 #define REF_MAX_POS    (1 << 20) /* angles below this have correctly rounded sine and cosine */
 #define REF_MAX_SIMD   3
@@ -55,9 +56,8 @@ typedef struct ref_tools {
     kvref_pool *pool;
     const ref_simd *simd;
     kvref_linear linear;
-    float *panel;           /* [worker, REF_PANEL, widest row], float32 weights */
+    float *panel;           /* [worker, rows of a task, widest row], float32    */
     size_t panel_size;      /* floats of one worker                             */
-    float *blas_panel;      /* [REF_BLAS_PANEL, widest row]; NULL unless blas   */
     float *score;           /* [worker, score_size]: scores, then one mixed row */
     size_t score_size;      /* floats of one worker                             */
     float *wide_k, *wide_v; /* [H, C, E] each, full attention only             */
@@ -71,6 +71,18 @@ void ref_run(const ref_tools *tools,
              void *arg,
              int n_task,
              double work);
+
+/* ---- linear_naive.c: what linear.c and lanes.h must give, to the bit ---- */
+
+/* Element i of w, which may lie at any address, as float32. Exact. */
+float ref_element(const void *w, kvref_dtype dtype, size_t i);
+
+/* Sum over i of w[i] x[i], n terms, in the written order. */
+float ref_dot_naive(const void *w, kvref_dtype dtype, const float *x, int n);
+
+/* x [n_row, w.n_col], y [n_row, w.n_row]; bias may be NULL or absent. */
+void ref_linear_naive(
+    float *y, const kvref_weight *w, const kvref_weight *bias, const float *x, int n_row);
 
 /* ---- linear.c, rmsnorm.c, embed.c, swiglu.c ---- */
 

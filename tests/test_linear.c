@@ -3,6 +3,7 @@
 #include "tests/support.h"
 #include "tests/world.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,31 +12,6 @@
 #include <unistd.h>
 
 static const kvref_dtype dtypes[] = {KVREF_F32, KVREF_F16, KVREF_BF16};
-
-static float element(const char *w, kvref_dtype dtype, size_t i)
-{
-    float x;
-    uint16_t h;
-    if (dtype == KVREF_F32) {
-        memcpy(&x, w + 4 * i, sizeof x);
-        return x;
-    }
-    memcpy(&h, w + 2 * i, sizeof h);
-    return dtype == KVREF_F16 ? kvref_f16_f32(h) : kvref_bf16_f32(h);
-}
-
-/* The order that lanes.h promises, one step at a time. */
-static float dot_as_written(const char *w, kvref_dtype dtype, const float *x, int n)
-{
-    float lane[16] = {0};
-    for (int i = 0; i < n; i++) {
-        volatile float term = element(w, dtype, (size_t)i) * x[i];
-        lane[i % 16] += term;
-    }
-    for (int half = 8; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
-    return lane[0];
-}
 
 /* A matrix of noise at an odd address. */
 static char *noisy(kvref_dtype dtype, size_t n, size_t offset, uint32_t seed)
@@ -65,7 +41,7 @@ static void check_product(
         for (int o = 0; o < 20; o++) {
             float want =
                 t < n_x && o < n_w
-                    ? dot_as_written(
+                    ? ref_dot_naive(
                           w + offset + (size_t)(o * n_col) * size, dtype, x + t * n_col, n_col)
                     : 12345.0f;
             ck_assert_msg(kvref_f32_bits(want) == kvref_f32_bits(y[t * 20 + o]),
@@ -130,7 +106,7 @@ START_TEST(widening_is_exact_for_every_pattern)
                 list[s]->widen(y, h, dtypes[d], n);
                 size_t wrong = 0;
                 for (size_t i = 0; i < n; i++) {
-                    float want = element((const char *)h, dtypes[d], i);
+                    float want = ref_element(h, dtypes[d], i);
                     bool same = isnan(want) ? isnan(y[i])
                                             : kvref_f32_bits(want) == kvref_f32_bits(y[i]);
                     wrong += !same;
@@ -224,8 +200,9 @@ static double worst_share(const float *y,
         for (int o = 0; o < w->n_row; o++) {
             double sum = bias ? (double)bias[o] : 0, size = fabs(sum);
             for (int i = 0; i < w->n_col; i++) {
-                double term = (double)element(w->data, w->dtype, (size_t)(o * w->n_col + i)) *
-                              (double)x[t * w->n_col + i];
+                double term =
+                    (double)ref_element(w->data, w->dtype, (size_t)(o * w->n_col + i)) *
+                    (double)x[t * w->n_col + i];
                 sum += term;
                 size += fabs(term);
             }
@@ -239,6 +216,7 @@ static double worst_share(const float *y,
 
 START_TEST(linear_stays_within_its_derived_limit)
 {
+    enum { T = REF_BLAS_ROWS }; /* so that the blas variant is OpenBLAS */
     ref_tools tools;
     world_tools(&tools, ref_simd_best(), 2, 9728, 0);
     for (int d = 0; d < 3; d++)
@@ -246,21 +224,21 @@ START_TEST(linear_stays_within_its_derived_limit)
             for (int n_col = 64; n_col <= 9728; n_col = n_col == 64 ? 2560 : n_col + 7168) {
                 kvref_weight w = {
                     noisy(dtypes[d], (size_t)(40 * n_col), 0, 9), dtypes[d], 40, n_col};
-                float *x = world_floats((size_t)(3 * n_col), 1, 4),
-                      *bias = world_floats(40, 1, 8), y[120];
+                float *x = world_floats((size_t)(T * n_col), 1, 4),
+                      *bias = world_floats(40, 1, 8), y[T * 40];
                 kvref_weight b = {bias, KVREF_F32, 1, 40};
                 tools.linear = variant ? KVREF_LINEAR_BLAS : KVREF_LINEAR_EXACT;
-                ref_linear(&tools, &(ref_matrix){y, &w, &b}, 1, x, 3);
-                double share = worst_share(y, &w, bias, x, 3, false);
+                ref_linear(&tools, &(ref_matrix){y, &w, &b}, 1, x, T);
+                double share = worst_share(y, &w, bias, x, T, false);
                 printf("%s %s n %d: %.4f of the limit\n",
                        kvref_dtype_name(dtypes[d]),
                        variant ? "blas" : "exact",
                        n_col,
                        share);
                 ck_assert(share <= 1);
-                for (int i = 0; i < 3 * n_col; i++) x[i] = 0.1f;
-                ref_linear(&tools, &(ref_matrix){y, &w, &b}, 1, x, 3);
-                ck_assert(worst_share(y, &w, bias, x, 3, true) <= 1);
+                for (int i = 0; i < T * n_col; i++) x[i] = 0.1f;
+                ref_linear(&tools, &(ref_matrix){y, &w, &b}, 1, x, T);
+                ck_assert(worst_share(y, &w, bias, x, T, true) <= 1);
                 free((void *)w.data);
                 free(x);
                 free(bias);
@@ -304,21 +282,49 @@ START_TEST(bits_depend_on_neither_rows_nor_threads)
 }
 END_TEST
 
-START_TEST(one_row_is_exact_in_the_blas_variant_too)
+/* Below REF_BLAS_ROWS rows the blas variant gives the bits of the definition; from there on it
+ * does not, or it would not be OpenBLAS that multiplies. */
+START_TEST(few_rows_are_exact_in_the_blas_variant_too)
 {
-    char *data = noisy(KVREF_BF16, 50 * 300, 0, 2);
-    kvref_weight w = {data, KVREF_BF16, 50, 300};
-    float *x = world_floats(600, 1, 4), y[100], z[100];
+    enum { OUT = 50, IN = 300, T = REF_BLAS_ROWS };
+    float *x = world_floats(T * IN, 1, 4), *bias = world_floats(OUT, 1, 6);
+    float y[T * OUT], want[T * OUT];
     ref_tools tools;
-    world_tools(&tools, ref_simd_best(), 2, 300, 0);
-    ref_linear(&tools, &(ref_matrix){y, &w, NULL}, 1, x, 1);
-    ref_linear(&tools, &(ref_matrix){z, &w, NULL}, 1, x, 2);
-    ck_assert_uint_eq(world_differ(y, z, 50), 0);
+    world_tools(&tools, ref_simd_best(), 2, IN, 0);
     tools.linear = KVREF_LINEAR_BLAS;
-    ref_linear(&tools, &(ref_matrix){z, &w, NULL}, 1, x, 1);
-    ck_assert_uint_eq(world_differ(y, z, 50), 0);
+    for (int d = 0; d < 3; d++) {
+        kvref_weight w = {noisy(dtypes[d], OUT * IN, 0, 2), dtypes[d], OUT, IN};
+        kvref_weight b = {bias, KVREF_F32, 1, OUT};
+        for (int n_row = 1; n_row <= T; n_row++) {
+            size_t n = (size_t)(n_row * OUT);
+            ref_linear_naive(want, &w, &b, x, n_row);
+            ref_linear(&tools, &(ref_matrix){y, &w, &b}, 1, x, n_row);
+            ck_assert((world_differ(want, y, n) == 0) == (n_row < T));
+        }
+        free((void *)w.data);
+    }
     world_tools_close(&tools);
-    free(data);
+    free(x);
+    free(bias);
+}
+END_TEST
+
+/* OpenBLAS's number of threads is one for the process: others find it as they left it. */
+START_TEST(blas_threads_are_as_before_after_a_call)
+{
+    enum { IN = 64, T = 2 * REF_BLAS_ROWS };
+    kvref_weight w = {noisy(KVREF_BF16, 40 * IN, 0, 2), KVREF_BF16, 40, IN};
+    float *x = world_floats(T * IN, 1, 4), y[T * 40];
+    ref_tools tools;
+    world_tools(&tools, ref_simd_best(), 2, IN, 0);
+    tools.linear = KVREF_LINEAR_BLAS;
+    openblas_set_num_threads(2);
+    int before = openblas_get_num_threads();
+    ref_linear(&tools, &(ref_matrix){y, &w, NULL}, 1, x, T);
+    ck_assert_int_eq(openblas_get_num_threads(), before);
+    ck_assert(worst_share(y, &w, NULL, x, T, false) <= 1);
+    world_tools_close(&tools);
+    free((void *)w.data);
     free(x);
 }
 END_TEST
@@ -327,12 +333,13 @@ END_TEST
 START_TEST(blas_covers_every_row_of_a_large_matrix)
 {
     kvref_weight w = {noisy(KVREF_BF16, 1203 * 40, 0, 2), KVREF_BF16, 1203, 40};
-    float *x = world_floats(80, 1, 4), *y = world_floats(2 * 1203, 1e30f, 1);
+    enum { T = REF_BLAS_ROWS + 1 };
+    float *x = world_floats(T * 40, 1, 4), *y = world_floats(T * 1203, 1e30f, 1);
     ref_tools tools;
     world_tools(&tools, ref_simd_best(), 2, 40, 0);
     tools.linear = KVREF_LINEAR_BLAS;
-    ref_linear(&tools, &(ref_matrix){y, &w, NULL}, 1, x, 2);
-    ck_assert(worst_share(y, &w, NULL, x, 2, false) <= 1);
+    ref_linear(&tools, &(ref_matrix){y, &w, NULL}, 1, x, T);
+    ck_assert(worst_share(y, &w, NULL, x, T, false) <= 1);
     world_tools_close(&tools);
     free((void *)w.data);
     free(x);
@@ -376,7 +383,8 @@ int main(void)
     tcase_add_test(tc, nothing_is_read_beyond_the_last_element);
     tcase_add_test(tc, linear_stays_within_its_derived_limit);
     tcase_add_test(tc, bits_depend_on_neither_rows_nor_threads);
-    tcase_add_test(tc, one_row_is_exact_in_the_blas_variant_too);
+    tcase_add_test(tc, few_rows_are_exact_in_the_blas_variant_too);
+    tcase_add_test(tc, blas_threads_are_as_before_after_a_call);
     tcase_add_test(tc, blas_covers_every_row_of_a_large_matrix);
     tcase_add_test(tc, blas_core_is_named_and_computes_rightly);
     tcase_add_test(tc, nan_and_infinity_pass_through);

@@ -175,20 +175,18 @@ void world_tools(ref_tools *tools, const ref_simd *simd, int n_thread, int wides
     kvref_error err;
     *tools = (ref_tools){.simd = simd};
     must(kvref_pool_open(&tools->pool, n_thread, &err), err);
-    tools->panel_size = REF_PANEL * (size_t)widest;
+    tools->panel_size = REF_BLAS_PANEL * (size_t)widest;
     tools->panel = calloc((size_t)n_thread, tools->panel_size * sizeof(float));
-    tools->blas_panel = calloc(REF_BLAS_PANEL, (size_t)widest * sizeof(float));
     tools->score_size = score;
     tools->score = calloc((size_t)n_thread, (score + 1) * sizeof(float));
     tools->count = calloc((size_t)n_thread, sizeof *tools->count);
-    ck_assert(tools->panel && tools->blas_panel && tools->score && tools->count);
+    ck_assert(tools->panel && tools->score && tools->count);
 }
 
 void world_tools_close(ref_tools *tools)
 {
     kvref_pool_close(&tools->pool);
     free(tools->panel);
-    free(tools->blas_panel);
     free(tools->score);
     free(tools->count);
     free(tools->wide_k);

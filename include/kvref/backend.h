@@ -19,8 +19,11 @@ extern "C" {
 typedef enum kvref_attention { KVREF_ATTN_PREFIX, KVREF_ATTN_FULL } kvref_attention;
 
 /* exact: one written summation order that depends on the row length only. blas: OpenBLAS for
- * calls of several rows (prefill), judged by rule, never by bits; one row is always exact.
- * OpenBLAS has its own number of threads (OPENBLAS_NUM_THREADS). */
+ * products of 8 rows of activations or more, that is prefill, judged by rule, never by bits;
+ * fewer rows (decode steps, the fast transformer) are exact. It runs on the decoder's threads,
+ * one product each: during such a call OpenBLAS's number of threads, which belongs to the whole
+ * process, is 1, and what it was before is put back. OpenBLAS allocates work space of its own
+ * at the first products. */
 typedef enum kvref_linear { KVREF_LINEAR_EXACT, KVREF_LINEAR_BLAS } kvref_linear;
 
 /* Tables of the rotation: rounded to bfloat16 as upstream has them in every precision (spec 02
