@@ -3,7 +3,7 @@
  * and all of the memory. */
 #include "base/generate.h"
 
-#include "base/base.h"
+#include "base/frames.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -20,22 +20,7 @@ check_frames(const kvref_frames *frames, const char *what, const kvref_loop *g)
                           n_row,
                           frames->n_frame,
                           frames->n_row);
-    for (int t = 0; t < frames->n_frame; t++) {
-        for (int r = 0; r < n_row; r++) {
-            int32_t value = frames->value[(size_t)t * (size_t)n_row + (size_t)r];
-            int below = r == 0 ? g->config->n_vocab : g->config->n_code;
-            if (value < 0 || value >= below)
-                return kvref_fail(g->err,
-                                  KVREF_E_ARG,
-                                  "%s: column %d, row %d: expected 0..%d, found %d",
-                                  what,
-                                  t,
-                                  r,
-                                  below - 1,
-                                  (int)value);
-        }
-    }
-    return KVREF_OK;
+    return kvref_frames_check(frames->value, frames->n_frame, g->config, what, g->err);
 }
 
 static kvref_status check_numbers(const kvref_loop *g)

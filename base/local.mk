@@ -3,7 +3,9 @@ noinst_HEADERS += \
 	%D%/bind.h \
 	%D%/config.h \
 	%D%/file.h \
+	%D%/frames.h \
 	%D%/generate.h \
+	%D%/hash.h \
 	%D%/json.h \
 	%D%/names.h \
 	%D%/npy.h \
@@ -32,6 +34,7 @@ libkvref_a_SOURCES += \
 	%D%/config.c \
 	%D%/fields.c \
 	%D%/file.c \
+	%D%/frames.c \
 	%D%/generate.c \
 	%D%/generate_open.c \
 	%D%/io.c \

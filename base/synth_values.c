@@ -5,6 +5,7 @@
  * different values and one table of them, made once, serves every element. */
 #include "kvref/synth.h"
 
+#include "base/hash.h"
 #include "base/synth.h"
 
 #include <math.h>
@@ -12,9 +13,7 @@
 
 uint32_t kvref_synth_fnv(const char *name)
 {
-    uint32_t h = 0x811c9dc5u;
-    for (; *name; name++) h = (h ^ (uint8_t)*name) * 0x01000193u;
-    return h;
+    return kvref_fnv32(KVREF_FNV32, name, strlen(name));
 }
 
 uint32_t kvref_synth_mix(uint32_t fnv, uint32_t i)

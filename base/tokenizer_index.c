@@ -5,6 +5,8 @@
  * free, an honest file never comes near. */
 #include "base/tokenizer.h"
 
+#include "base/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +16,7 @@
 
 static uint32_t hash_of(const char *name, size_t n)
 {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)name[i]) * 16777619u;
+    uint32_t h = kvref_fnv32(KVREF_FNV32, name, n);
     return h ^ h >> 15;
 }
 

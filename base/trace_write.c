@@ -2,6 +2,8 @@
 /* A trace as a safetensors file, and as one number. */
 #include "base/trace.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,28 +73,21 @@ kvref_trace_write(kvref_trace *trace, const char *path, int n_frame, kvref_error
 
 /* ---- hash ---- */
 
-static uint64_t fnv(uint64_t hash, const void *data, size_t n_byte)
-{
-    const uint8_t *p = data;
-    for (size_t i = 0; i < n_byte; i++) hash = (hash ^ p[i]) * 0x100000001b3u;
-    return hash;
-}
-
 /* Strings with their NUL, numbers as eight bytes: no two traces run together alike. */
 static uint64_t fnv_item(uint64_t hash, const kvref_trace_item *item)
 {
     const char *type = kvref_dtype_name(item->dtype);
     int64_t dim[3], n_dim = kvref_trace_axes(dim, item);
-    hash = fnv(hash, item->name, strlen(item->name) + 1);
-    hash = fnv(hash, type, strlen(type) + 1);
-    hash = fnv(hash, &n_dim, sizeof n_dim);
-    hash = fnv(hash, dim, sizeof dim[0] * (size_t)n_dim);
-    return fnv(hash, item->data, item->n_byte);
+    hash = kvref_fnv64(hash, item->name, strlen(item->name) + 1);
+    hash = kvref_fnv64(hash, type, strlen(type) + 1);
+    hash = kvref_fnv64(hash, &n_dim, sizeof n_dim);
+    hash = kvref_fnv64(hash, dim, sizeof dim[0] * (size_t)n_dim);
+    return kvref_fnv64(hash, item->data, item->n_byte);
 }
 
 uint64_t kvref_trace_hash(const kvref_trace *trace)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = KVREF_FNV64;
     if (trace->fault.status != KVREF_OK) return 0;
     for (size_t i = 0; i < trace->n_item; i++) {
         const char *name = trace->item[i].name;

@@ -9,12 +9,13 @@
  * T; rows do not depend on where a piece ends. */
 #include "ref/ref.h"
 
+#include "base/frames.h"
+
 #include <string.h>
 
 static kvref_status
 check(const kvref_decoder *d, const int32_t *frames, int n_frame, kvref_error *err)
 {
-    const kvref_config *c = &d->config;
     if (n_frame < 1)
         return kvref_fail(err, KVREF_E_ARG, "frames: expected at least 1, found %d", n_frame);
     if (n_frame > d->slow.kv.capacity - d->n_pos)
@@ -24,26 +25,7 @@ check(const kvref_decoder *d, const int32_t *frames, int n_frame, kvref_error *e
                           d->n_pos,
                           n_frame,
                           d->slow.kv.capacity);
-    for (int t = 0; t < n_frame; t++) {
-        const int32_t *frame = frames + (size_t)t * (size_t)(1 + c->n_codebook);
-        if (frame[0] < 0 || frame[0] >= c->n_vocab)
-            return kvref_fail(err,
-                              KVREF_E_ARG,
-                              "frame %d: token: expected 0..%d, found %d",
-                              t,
-                              c->n_vocab - 1,
-                              (int)frame[0]);
-        for (int b = 0; b < c->n_codebook; b++)
-            if (frame[1 + b] < 0 || frame[1 + b] >= c->n_code)
-                return kvref_fail(err,
-                                  KVREF_E_ARG,
-                                  "frame %d: code of book %d: expected 0..%d, found %d",
-                                  t,
-                                  b,
-                                  c->n_code - 1,
-                                  (int)frame[1 + b]);
-    }
-    return KVREF_OK;
+    return kvref_frames_check(frames, n_frame, &d->config, "frames", err);
 }
 
 /* Logits of the candidate rows only; ids in a row are one matrix. Each row's bits are those it

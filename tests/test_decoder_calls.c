@@ -92,7 +92,7 @@ START_TEST(invalid_token_or_code_is_refused_before_writing)
         must_fail(ref_slow(d, logits, frames, 8, &err),
                   KVREF_E_ARG,
                   err,
-                  "frame 7: token: expected 0..149");
+                  "frames: column 7, row 0: expected 0..149");
         frames[7 * 6] = keep;
         for (int b = 0; b < 5; b += 4) {
             keep = frames[6 * 6 + 1 + b];
@@ -100,7 +100,7 @@ START_TEST(invalid_token_or_code_is_refused_before_writing)
             must_fail(ref_slow(d, logits, frames, 8, &err),
                       KVREF_E_ARG,
                       err,
-                      b ? "frame 6: code of book 4" : "frame 6: code of book 0");
+                      b ? "frames: column 6, row 5" : "frames: column 6, row 1");
             frames[6 * 6 + 1 + b] = keep;
         }
     }

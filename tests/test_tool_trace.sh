@@ -98,7 +98,7 @@ struct.pack_into("<i", raw, len(raw) - 4 * 5 * 20 + 4 * (5 * column + row), valu
 open(sys.argv[1] + "/bad.npy", "wb").write(raw)
 EOF
         run trace --model "$work/a" --prompt "$work/bad.npy" --hash
-        claim "a_value_at_row_${row}_of_column_${column}_is_checked" refused 2 "position $column, row $row: expected 0.."
+        claim "a_value_at_row_${row}_of_column_${column}_is_checked" refused 2 "column $column, row $row: expected 0.."
     done
 fi
 run make-model "$work/toy" --quiet
@@ -172,6 +172,15 @@ run trace --model "$work/toy" --from "$work/g.safetensors" --hash
 hash=$out
 run trace --model "$work/toy" --prompt "$work/g.safetensors" --forced "$work/k.npy" --hash
 claim codes_alone_can_be_forced test "$status" = 0 -a "$out" = "$hash"
+
+# Books beyond any real model's: no column is lost.
+run make-model "$work/wide" --preset b --set num_codebooks=1024 --set max_seq_len=256 --quiet
+run trace --model "$work/wide" --text a --max-new-tokens 1 -o "$work/wide.safetensors" --level codes
+run trace --model "$work/wide" --from "$work/wide.safetensors" --level codes --hash
+claim frames_of_1024_books_are_read test "$status" = 0
+run generate --model "$work/toy" --text "Hello." --max-new-tokens 1 -o "$work/none.npy"
+run trace --model "$work/toy" --prompt "$work/none.npy" --hash
+claim codes_without_a_frame_are_no_prompt refused 2 "expected at least one position, found 0"
 
 # Refusals.
 refuses() {

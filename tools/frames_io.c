@@ -2,7 +2,7 @@
 /* Prompts and frames from files, checked against the config. */
 #include "tools/frames_io.h"
 
-#include "base/base.h"
+#include "base/frames.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,24 +17,16 @@ static bool is_npy(const char *path)
     return yes;
 }
 
+/* Room for n columns, filled by the caller. */
 static kvref_status
-check(const kvref_frames *frames, const char *path, const kvref_config *c, kvref_error *err)
+reserve(kvref_frames *out, const char *path, int n, const kvref_config *c, kvref_error *err)
 {
-    for (int t = 0; t < frames->n_frame; t++) {
-        for (int r = 0; r < frames->n_row; r++) {
-            int32_t x = frames->value[(size_t)t * (size_t)frames->n_row + (size_t)r];
-            int end = r == 0 ? c->n_vocab : c->n_code;
-            if (x < 0 || x >= end)
-                return kvref_fail(err,
-                                  KVREF_E_ARG,
-                                  "%s: position %d, row %d: expected 0..%d, found %d",
-                                  path,
-                                  t,
-                                  r,
-                                  end - 1,
-                                  x);
-        }
-    }
+    size_t n_byte;
+    if (kvref_mul_size((size_t)n, (size_t)(1 + c->n_codebook), &n_byte) &&
+        kvref_mul_size(n_byte, sizeof *out->value, &n_byte))
+        out->value = malloc(n_byte + (n_byte == 0));
+    if (!out->value) return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", path);
+    out->n_frame = out->cap = n;
     return KVREF_OK;
 }
 
@@ -46,8 +38,7 @@ static kvref_status from_codes(kvref_frames *out,
                                kvref_error *err)
 {
     int n_row = 1 + c->n_codebook;
-    int32_t column[1024];
-    if (n_row > 1024 || (codes->n_book != n_row && codes->n_book != c->n_codebook))
+    if (codes->n_book != n_row && codes->n_book != c->n_codebook)
         return kvref_fail(err,
                           KVREF_E_ARG,
                           "%s: expected %d rows (token and codes) or %d (codes), found %d",
@@ -55,13 +46,14 @@ static kvref_status from_codes(kvref_frames *out,
                           n_row,
                           c->n_codebook,
                           codes->n_book);
-    int skip = n_row - codes->n_book;
+    KVREF_TRY(reserve(out, path, codes->n_frame, c, err));
+    size_t n_book = (size_t)codes->n_book, skip = (size_t)n_row - n_book;
     for (int t = 0; t < codes->n_frame; t++) {
-        const int32_t *from = codes->code + (size_t)t * (size_t)codes->n_book;
-        for (int b = 0; b < codes->n_book; b++) column[skip + b] = from[b];
+        const int32_t *from = codes->code + (size_t)t * n_book;
+        int32_t *column = out->value + (size_t)t * (size_t)n_row;
+        memcpy(column + skip, from, n_book * sizeof *from);
         if (skip)
-            column[0] = from[0] >= 0 && from[0] < c->n_code ? c->semantic_begin + from[0] : -1;
-        KVREF_TRY(kvref_frames_append(out, column, 1, err));
+            column[0] = from[0] >= 0 && from[0] < c->n_code ? c->semantic_begin + from[0] : 0;
     }
     return KVREF_OK;
 }
@@ -99,12 +91,8 @@ static kvref_status from_tensor(kvref_frames *out,
             kvref_dtype_name(t->dtype),
             t->n_dim,
             t->n_dim ? (long long)t->dim[t->n_dim - 1] : 0);
-    int32_t row[1024];
-    for (int64_t i = 0; i < t->dim[0] && n_row <= 1024; i++) {
-        size_t n_byte = (size_t)n_row * sizeof *row;
-        memcpy(row, (const char *)t->data + (size_t)i * n_byte, n_byte);
-        KVREF_TRY(kvref_frames_append(out, row, 1, err));
-    }
+    KVREF_TRY(reserve(out, path, (int)t->dim[0], c, err));
+    if (t->n_byte) memcpy(out->value, t->data, t->n_byte);
     return KVREF_OK;
 }
 
@@ -124,7 +112,7 @@ kvref_status frames_read(kvref_frames *out,
         s = from_tensor(out, kvref_file_find(file, name), path, name, config, err);
         kvref_file_close(&file);
     }
-    if (s == KVREF_OK) s = check(out, path, config, err);
+    if (s == KVREF_OK) s = kvref_frames_check(out->value, out->n_frame, config, path, err);
     if (s == KVREF_OK && out->n_frame == 0)
         s = kvref_fail(err, KVREF_E_ARG, "%s: expected at least one position, found 0", path);
     if (s != KVREF_OK) kvref_frames_clear(out);

@@ -3,6 +3,7 @@
 #include "tools/report.h"
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "tools/term.h"
 
 #include <jansson.h>
@@ -74,22 +75,10 @@ void report_batch(report *r,
     fflush(r->to);
 }
 
-uint64_t report_hash(uint64_t h, const void *word, size_t n)
-{
-    const char *at = word;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t w;
-        memcpy(&w, at + sizeof w * i, sizeof w);
-        for (int shift = 0; shift < 32; shift += 8)
-            h = (h ^ (w >> shift & 255u)) * 0x100000001b3u;
-    }
-    return h;
-}
-
 uint64_t report_hash_codes(const kvref_codes *codes)
 {
     size_t n = (size_t)codes->n_book * (size_t)codes->n_frame;
-    return report_hash(REPORT_HASH, codes->code, n);
+    return kvref_fnv64(KVREF_FNV64, codes->code, n * sizeof *codes->code);
 }
 
 void report_sample(report *r,

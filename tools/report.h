@@ -31,10 +31,7 @@ void report_sample(report *r,
                    const char *sound_path,
                    const sound_made *sound);
 
-/* FNV-1a, 64 bits, over n words of 32 bits as little-endian bytes; h starts as REPORT_HASH.
- * Codes are taken in the order of time. */
-#define REPORT_HASH 0xcbf29ce484222325u
-uint64_t report_hash(uint64_t h, const void *word, size_t n);
+/* FNV-1a, 64 bits, over the codes in the order of time, each as four bytes. */
 uint64_t report_hash_codes(const kvref_codes *codes);
 
 /* One setting more, for JSON, and those of the session. */

@@ -3,7 +3,7 @@
 #include "tools/sound_out.h"
 
 #include "base/base.h"
-#include "tools/report.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static kvref_status decode(sound_made *out,
     term_meter meter;
     kvref_status s = KVREF_OK;
     term_meter_open(&meter, "sound", "frames");
-    out->hash = REPORT_HASH;
+    out->hash = KVREF_FNV64;
     while (s == KVREF_OK && out->n_frame < codes->n_frame && !out->stopped) {
         int rest = codes->n_frame - out->n_frame, n = rest < PIECE ? rest : PIECE;
         size_t n_pcm = (size_t)n * (size_t)info->frame;
@@ -103,7 +103,7 @@ static kvref_status decode(sound_made *out,
         s = kvref_codec_stream_push(stream, pcm, code, n, err);
         if (s == KVREF_OK) s = kvref_audio_put(audio, pcm, n_pcm, err);
         if (s == KVREF_OK) {
-            out->hash = report_hash(out->hash, pcm, n_pcm);
+            out->hash = kvref_fnv64(out->hash, pcm, n_pcm * sizeof *pcm);
             out->n_frame += n;
             sound_meter(
                 &meter, (uint64_t)out->n_frame, (uint64_t)codes->n_frame, frame_seconds);
