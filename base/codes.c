@@ -60,16 +60,16 @@ kvref_status kvref_codes_parse(
                           "%s: codes: expected 2 axes (books, frames), found %d",
                           name,
                           a.n_dim);
-    if (a.n_elem == 0 || a.dim[0] > INT_MAX || a.dim[1] > INT_MAX)
+    if (a.dim[0] < 1 || a.dim[0] > INT_MAX || a.dim[1] > INT_MAX)
         return kvref_fail(err,
                           KVREF_E_FORMAT,
-                          "%s: codes: expected at least one book and one frame, found shape "
-                          "(%lld, %lld)",
+                          "%s: codes: expected at least one book, found shape (%lld, %lld)",
                           name,
                           (long long)a.dim[0],
                           (long long)a.dim[1]);
     size_t need;
-    if (kvref_mul_size(a.n_elem, sizeof *out->code, &need)) out->code = malloc(need);
+    if (kvref_mul_size(a.n_elem, sizeof *out->code, &need))
+        out->code = malloc(need + (need == 0));
     if (!out->code) return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", name);
     out->n_book = (int)a.dim[0];
     out->n_frame = (int)a.dim[1];

@@ -115,7 +115,10 @@ static const struct {
     {"{" D8 FF "'shape': (), }", 8, KVREF_E_FORMAT, "expected 2 axes (books, frames), found 0"},
     {"{" D8 FF "'shape': (1, 1, 1), }", 8, KVREF_E_FORMAT, "found 3"},
     {"{" D8 FF "'shape': (1, 1, 1, 1, 1), }", 8, KVREF_E_UNSUPPORTED, "at most 4 axes"},
-    {"{" D8 FF "'shape': (10, 0), }", 0, KVREF_E_FORMAT, "found shape (10, 0)"},
+    {"{" D8 FF "'shape': (0, 0), }", 0, KVREF_E_FORMAT, "found shape (0, 0)"},
+    {"{" D8 FF "'shape': (10, 4294967296), }", 0, KVREF_E_FORMAT, "truncated"},
+    {"{" D8 FF "'shape': (4294967296, 0), }", 0, KVREF_E_FORMAT, "found shape (4294967296, 0)"},
+    {"{" D8 FF "'shape': (10, 0), }", 1, KVREF_E_FORMAT, "trailing bytes"},
     {"{" D8 FF "'shape': (0, 5), }", 0, KVREF_E_FORMAT, "found shape (0, 5)"},
     {"{" D8 FF "'shape': (-1, 2), }", 16, KVREF_E_FORMAT, "a negative extent"},
     {"{" D8 FF "'shape': (1, 99999999999999999999), }", 16, KVREF_E_FORMAT, "over 63 bits"},
@@ -268,6 +271,18 @@ START_TEST(written_codes_are_numpy_bytes_and_read_back)
 }
 END_TEST
 
+START_TEST(codes_without_a_frame_are_written_and_read_back)
+{
+    kvref_codes none = {10, 0, NULL}, back;
+    const char *path = support_path(support_temp_dir(), "none.npy");
+    must(kvref_codes_write(&none, path, &err), err);
+    must(kvref_codes_read(&back, path, &err), err);
+    ck_assert(back.n_book == 10 && back.n_frame == 0);
+    must(kvref_codes_check(&back, 10, 32, "none.npy", &err), err);
+    kvref_codes_clear(&back);
+}
+END_TEST
+
 START_TEST(a_dash_writes_to_standard_output)
 {
     int32_t code[] = {7};
@@ -312,6 +327,7 @@ int main(void)
     tcase_add_test(tc, a_value_outside_int32_is_named_by_book_and_frame);
     tcase_add_test(tc, check_names_the_first_bad_position);
     tcase_add_test(tc, written_codes_are_numpy_bytes_and_read_back);
+    tcase_add_test(tc, codes_without_a_frame_are_written_and_read_back);
     tcase_add_test(tc, a_dash_writes_to_standard_output);
     tcase_add_test(tc, codes_that_cannot_be_written_or_read_are_io_errors);
     suite_add_tcase(suite, tc);

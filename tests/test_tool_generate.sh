@@ -47,6 +47,8 @@ run generate "${model[@]}" --text "Hello." --max-new-tokens 6 --keep-last-frame 
 claim the_last_frame_can_be_kept needs "10 books, 6 frames"
 run generate "${model[@]}" --text "Hello." --max-new-tokens 1 -o "$work/none.npy"
 claim a_budget_of_one_gives_no_frames needs "10 books, 0 frames"
+run generate "${model[@]}" --text a --reference-text b --reference-codes "$work/none.npy" -o "$work/x.npy"
+claim which_are_no_reference refused 2 "reference 0: expected codes, found no frame"
 speak blas --linear blas --verbose
 claim blas_is_an_option test "$status" = 0
 claim and_verbose_says_which_core needs_err "OpenBLAS core"

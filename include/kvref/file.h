@@ -48,9 +48,15 @@ typedef struct kvref_tensor {
 
 typedef struct kvref_file kvref_file;
 
-/* Opens one file and checks it completely before any tensor is visible. The format is told by
- * content: a zip signature means .pth, anything else safetensors. log (may be NULL) hears of
- * ignored content. Errors: IO, FORMAT, UNSUPPORTED, MEMORY. On failure *out is NULL. */
+/* Opens one file and checks it completely before any tensor is visible. A zip signature at the
+ * start means .pth; so does a name that ends in .pth, unless the ninth byte is '{', with which
+ * a safetensors header begins; anything else is safetensors. log (may be NULL) hears of ignored
+ * content. Errors: IO, MISSING, FORMAT, UNSUPPORTED, MEMORY. On failure *out is NULL.
+ *
+ * Limits, far above any checkpoint, so that a hostile file cannot ask for much memory: 65536
+ * tensors with names of 1 to 255 bytes; a safetensors header of 24 MiB, of which 1 MiB and 1024
+ * pairs are metadata; a data.pkl of 64 MiB in an archive of 131072 entries; an index of 16 MiB
+ * that names 1024 shards. Beyond is FORMAT or UNSUPPORTED. */
 kvref_status
 kvref_file_open(kvref_file **out, const char *path, const kvref_log *log, kvref_error *err);
 
@@ -67,10 +73,13 @@ const kvref_tensor *kvref_file_at(const kvref_file *file, int i);
 /* The tensor of that name, or NULL. */
 const kvref_tensor *kvref_file_find(const kvref_file *file, const char *name);
 
-/* Value of a metadata key (safetensors __metadata__), or NULL. */
+/* Value of a metadata key (safetensors __metadata__; of shards, that of the first file
+ * in order of name), or NULL. */
 const char *kvref_file_meta(const kvref_file *file, const char *key);
 
-/* Path of the file that holds the tensor, for messages. Never NULL. */
+/* Path of the file that holds the tensor, for messages. Never NULL. The pointer must be one
+ * that kvref_file_at or kvref_file_find of this file returned; a copy of a tensor has no path.
+ */
 const char *kvref_file_path_of(const kvref_file *file, const kvref_tensor *tensor);
 
 /* Unmaps and frees; sets *file to NULL. Accepts NULL and half-open files. */
@@ -81,7 +90,8 @@ void kvref_file_close(kvref_file **file);
 typedef struct kvref_writer kvref_writer;
 
 /* Declares every tensor (name, dtype, dims; data and n_byte are ignored) and n_meta key-value
- * pairs (meta[2*i], meta[2*i+1]), then writes the header to a temporary name beside path. */
+ * pairs (meta[2*i], meta[2*i+1]), then writes the header to a temporary name beside path. The
+ * limits of names and number are those of reading. */
 kvref_status kvref_writer_open(kvref_writer **out,
                                const char *path,
                                const kvref_tensor *tensor,
@@ -110,15 +120,18 @@ typedef struct kvref_codes {
 } kvref_codes;
 
 /* Reads an integer array [n_book, n_frame] of any integer dtype, C or Fortran order; values
- * outside int32, other ranks, truncation and trailing bytes are errors. Range against a
- * codebook is the caller's check: kvref_codes_check. */
+ * outside int32, other ranks, no book, truncation and trailing bytes are errors. No frame is
+ * none: a generation of one frame writes such a file. Who needs a frame refuses it
+ * (kvref_prompt_build for a reference, kvref_codec_decode). Range against a codebook is the
+ * caller's check: kvref_codes_check. */
 kvref_status kvref_codes_read(kvref_codes *out, const char *path, kvref_error *err);
 
 /* The same from memory; name is used in messages. */
 kvref_status kvref_codes_parse(
     kvref_codes *out, const void *data, size_t n_byte, const char *name, kvref_error *err);
 
-/* Requires n_book rows and 0 <= code < n_code; names the first bad position. */
+/* Requires n_book rows and 0 <= code < n_code; names the first bad position. No frame is good.
+ */
 kvref_status kvref_codes_check(
     const kvref_codes *codes, int n_book, int n_code, const char *name, kvref_error *err);
 

@@ -7,7 +7,13 @@
  *   - a function that can fail returns kvref_status and writes one line into *err (err may be
  *     NULL): what failed, which item, what was expected, what was found;
  *   - nothing in the library prints, exits, aborts, reads the environment or keeps mutable
- *     globals. */
+ *     globals;
+ *   - any thread may call anything, but one object is for one thread at a time: a decoder, a
+ *     noise source, a trace, a writer, a codec together with its streams, and every structure a
+ *     call fills. Models, tokenizers and files do not change once they are open and may be
+ *     shared by any number of threads until they are closed;
+ *   - files are mapped, not copied: one that another process cuts short while it is open raises
+ *     SIGBUS on access, as any mapping does. Replace files by renaming, not in place. */
 #ifndef KVREF_STATUS_H
 #define KVREF_STATUS_H
 
