@@ -159,7 +159,7 @@ refuses max_new_tokens_below_0 "--max-new-tokens: expected" "${t[@]}" --max-new-
 refuses a_seed_past_64_bits "--seed: expected" "${t[@]}" --seed 18446744073709551616
 refuses a_seed_below_64_bits "--seed: expected" "${t[@]}" --seed -9223372036854775809
 refuses unknown_noise "--noise: expected" "${t[@]}" --noise dice
-refuses absent_noise "absent.npy" "${t[@]}" --noise "file:$work/absent.npy"
+refuses absent_noise "--noise: $work/absent.npy" "${t[@]}" --noise "file:$work/absent.npy"
 refuses unknown_attention "expected one of prefix|full" "${t[@]}" --attention flash
 refuses samples_of_0 "--samples: expected" "${t[@]}" --samples 0
 refuses threads_of_65 "--threads: expected" "${t[@]}" --threads 65
@@ -211,6 +211,19 @@ run generate --model "$work/none" --text Hi -o "$work/x.npy"
 claim an_absent_model_is_refused refused 2 "--model: \"$work/none\""
 run generate --model "$work/m/config.json" --text Hi -o "$work/x.npy"
 claim a_file_is_no_model refused 2 "--model: $work/m/config.json: expected a folder, found a file"
+for preset in "l" "a --set max_seq_len=640" "b --set max_seq_len=640"; do
+    rm -rf "$work/l"
+    # shellcheck disable=SC2086
+    run make-model "$work/l" --preset $preset --codec none
+    run generate --model "$work/l" --text Hi --max-new-tokens 2 -o "$work/x.npy"
+    claim "preset_${preset// /_}_speaks" test "$status" = 0
+done
+for preset in a b; do
+    rm -rf "$work/l"
+    run make-model "$work/l" --preset $preset --codec none
+    run generate --model "$work/l" --text Hi --max-new-tokens 2 -o "$work/x.npy"
+    claim "preset_${preset}_has_no_room_for_a_prompt" refused 2 "expected at most 32 positions"
+done
 run make-model "$work/t" --preset tiny --quiet
 run generate --model "$work/t" --text Hi -o "$work/x.npy"
 claim a_model_without_tokenizer_reads_no_text refused 2 "tokenizer.json"

@@ -11,7 +11,7 @@ claim a_model_is_made test "$status" = 0
 run inspect "$work/a"
 claim a_sound_model_fits succeeded "fits"
 claim it_says_what_it_found needs "slow" "fast" "tokenizer" "38 of 38" "surplus" \
-    "key/value cache" "in float16" "at capacity 64"
+    "key/value cache" "in float16" "at capacity 64" "64 positions, 32 for a prompt"
 run inspect "$work/a" --capacity 1000 --no-scan
 claim capacity_and_scan_are_options needs "at capacity 1000" "not scanned"
 run inspect "$work/a" --json
@@ -19,7 +19,9 @@ cp "$work/.out" "$work/a.json"
 claim json_is_printed succeeded '"fits": true'
 
 run inspect "$work/none"
-claim an_absent_model_gives_2 refused 2 "none"
+claim an_absent_model_gives_2 refused 2 "DIR: \"$work/none\""
+run inspect "$work/a/config.json"
+claim a_file_gives_2 refused 2 "expected a folder, found a file"
 run inspect
 claim the_folder_is_required refused 2 "DIR: required"
 run inspect "$work/a" "$work/a"

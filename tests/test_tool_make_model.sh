@@ -97,7 +97,7 @@ refuses a_set_without_value "expected KEY=VALUE" --set n_layer
 refuses a_value_that_is_no_number "expected a number" --set n_layer=many
 refuses a_config_that_cannot_be "multiple of" --set n_head=7
 refuses preset_with_config "expected one of them" --preset a --config "$work/m/config.json"
-refuses an_absent_config "absent" --config "$work/absent.json"
+refuses an_absent_config "--config: $work/absent.json" --config "$work/absent.json"
 refuses shards_of_0 "--shards: expected a whole number" --shards 0
 refuses shards_of_1x "--shards: expected a whole number" --shards 1x
 refuses shards_of_99999999999 "--shards: expected a whole number" --shards 99999999999

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "tools/codec_args.h"
 #include "tools/commands.h"
+#include "tools/paths.h"
 #include "tools/session.h"
 #include "tools/sound_out.h"
 
@@ -49,7 +50,7 @@ decode(sound_made *made, const char *command, const decode_args *a, kvref_error 
     KVREF_TRY(codec_check(&a->codec, err));
     KVREF_TRY(check_output("--output", a->out, err));
     KVREF_TRY(sound_format(&job.format, &a->sound, a->out, err));
-    kvref_status s = kvref_codes_read(&codes, a->in, err);
+    kvref_status s = blame("CODES", kvref_codes_read(&codes, a->in, err), err);
     if (s == KVREF_OK) s = codec_start(&codec, command, &a->codec, KVREF_CODEC_DECODE, err);
     job.codec = codec;
     if (s == KVREF_OK) s = sound_make(made, &job, err);
@@ -90,7 +91,8 @@ const cli_command cmd_decode = {
         "numbers, are an error, and no file is written.",
     .option = decode_options,
     .status = "0 decoded, 2 failed (bad option, codes or codec, no sound, no place to write)",
-    .example = "kvref decode codes.npy --model toy -o out.wav\n"
+    .example = "kvref make-model toy        # once; codes by kvref generate\n"
+               "kvref decode codes.npy --model toy -o out.wav\n"
                "kvref decode codes.npy --codec codec.pth --format float -o -",
     .n_args = sizeof(decode_args),
     .run = run_decode,

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "tools/codec_args.h"
 #include "tools/commands.h"
+#include "tools/paths.h"
 #include "tools/report.h"
 #include "tools/session.h"
 #include "tools/sound_in.h"
@@ -99,7 +100,7 @@ static kvref_status encode(const char *command, const encode_args *a, kvref_erro
     KVREF_TRY(codec_check(&a->codec, err));
     KVREF_TRY(check_output("--output", a->out, err));
     kvref_status s = codec_start(&codec, command, &a->codec, KVREF_CODEC_ENCODE, err);
-    if (s == KVREF_OK) s = sound_encode(&codes, &taken, codec, a->in, err);
+    if (s == KVREF_OK) s = blame("SOUND", sound_encode(&codes, &taken, codec, a->in, err), err);
     if (s == KVREF_OK) {
         term_hold();
         s = kvref_codes_write(&codes, a->out, err);
@@ -128,7 +129,8 @@ const cli_command cmd_encode = {
             "FNV-1a of the codes as 32-bit integers in the order of time.",
     .option = encode_options,
     .status = "0 encoded, 2 failed (bad option, sound or codec, no place to write)",
-    .example = "kvref encode voice.wav --model toy -o voice.npy\n"
+    .example = "kvref make-model toy        # once; any recording will do\n"
+               "kvref encode voice.wav --model toy -o voice.npy\n"
                "kvref encode voice.mp3 --codec codec.pth -o -",
     .n_args = sizeof(encode_args),
     .run = run_encode,

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "tools/commands.h"
 #include "tools/inspect.h"
+#include "tools/paths.h"
 #include "tools/term.h"
 
 #include <limits.h>
@@ -125,6 +126,7 @@ static kvref_status inspect(inspection *in, const inspect_args *a, kvref_error *
 {
     kvref_file *file;
     in->dir = a->dir;
+    KVREF_TRY(check_folder("DIR", a->dir, err));
     KVREF_TRY(kvref_config_read(&in->config, a->dir, err));
     in->capacity = a->capacity ? a->capacity : in->config.max_seq_len;
     KVREF_TRY(kvref_file_open_dir(&file, a->dir, NULL, err));
@@ -187,7 +189,8 @@ const cli_command cmd_inspect = {
         "0 config, tensors, codec and tokenizer fit and every weight is finite; 1 they can be "
         "read but a tensor is missing, has another shape or dtype, or weights are NaN or "
         "infinite; 2 a file is missing or malformed, or names something unsupported",
-    .example = "kvref inspect toy\n"
+    .example = "kvref make-model toy        # once\n"
+               "kvref inspect toy\n"
                "kvref inspect s2-pro --capacity 4096 --no-scan --json",
     .n_args = sizeof(inspect_args),
     .run = run_inspect,

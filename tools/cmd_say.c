@@ -128,7 +128,7 @@ static kvref_status open_codec(job *j, const char *command, kvref_error *err)
     const cli_list *reference = &a->speak.text.reference;
     codec_args c = a->codec;
     unsigned parts = KVREF_CODEC_DECODE;
-    if (!c.codec) c.codec = d->model;
+    c.model = d->model;
     c.n_thread = d->n_thread;
     c.verbose = d->verbose;
     for (int i = 0; i < reference->n; i++)
@@ -185,7 +185,8 @@ const cli_command cmd_say = {
     .option = say_options,
     .status = "0 spoken, 1 with --require-end: stopped by length, 2 failed (bad option, text, "
               "model or codec, a prompt or budget that does not fit, no sound)",
-    .example = "kvref say --model toy --text 'Hello.' -o hello.wav\n"
+    .example = "kvref make-model toy        # once, for the others\n"
+               "kvref say --model toy --text 'Hello.' -o hello.wav\n"
                "kvref say --model toy --text-file talk.txt --samples 3 -o talk.flac\n"
                "kvref say --model toy --text Hi --reference a.wav --reference-text A -o b.wav",
     .n_args = sizeof(say_args),

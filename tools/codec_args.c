@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which codec to open and how. */
 #include "tools/codec_args.h"
+#include "tools/paths.h"
 
 #include "base/base.h"
 #include "tools/blas_core.h"
@@ -68,5 +69,7 @@ kvref_status codec_start(kvref_codec **out,
         .parts = parts, .n_thread = a->n_thread, .conv = (kvref_conv)a->conv};
     if (a->verbose) opts.log = term_notes(command);
     if (opts.conv == KVREF_CONV_BLAS) blas_core_use(&opts.log);
-    return kvref_codec_open(out, a->codec ? a->codec : a->model, &opts, err);
+    if (a->codec) return blame("--codec", kvref_codec_open(out, a->codec, &opts, err), err);
+    KVREF_TRY(check_folder("--model", a->model, err));
+    return blame("--model", kvref_codec_open(out, a->model, &opts, err), err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The result of an inspection as lines for people or as one JSON object. */
 #include "kvref/file.h"
+#include "kvref/prompt.h"
 #include "tools/inspect.h"
 #include "tools/term.h"
 
@@ -31,13 +32,14 @@ static void print_config(const inspection *in)
     printf("%-12s %s (%s)\n", "model", in->dir, c->model_type);
     print_stack("slow", &c->slow);
     print_stack("fast", &c->fast);
-    printf("%-12s %d ids, %s head; codebooks %d of %d codes; %d positions\n",
+    printf("%-12s %d ids, %s head; codebooks %d of %d codes; %d positions, %d for a prompt\n",
            "vocabulary",
            c->n_vocab,
            c->tie_word_embeddings ? "tied" : "separate",
            c->n_codebook,
            c->n_code,
-           c->max_seq_len);
+           c->max_seq_len,
+           kvref_prompt_limit(c->max_seq_len));
     printf("%-12s rope base %g, norm eps %g, codebook embeddings %s, fast input %s the norm\n",
            "details",
            (double)c->rope_base,

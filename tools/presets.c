@@ -2,6 +2,7 @@
 /* Ready configurations, as the JSON text that the one config reader understands. a, b, c and l
  * are the configurations of the golden cases; c has the true widths of S2-Pro. */
 #include "tools/presets.h"
+#include "tools/paths.h"
 
 #include "base/base.h"
 #include "tools/cli.h"
@@ -169,7 +170,7 @@ static kvref_status load_object(json_t **out, int preset, const char *file, kvre
         return *out ? KVREF_OK : kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     }
     kvref_config check; /* the strict reader first: it limits size and depth */
-    KVREF_TRY(kvref_config_read(&check, file, err));
+    KVREF_TRY(blame("--config", kvref_config_read(&check, file, err), err));
     *out = json_load_file(file, 0, &where);
     if (json_is_object(*out)) return KVREF_OK;
     json_decref(*out);

@@ -51,12 +51,14 @@ static kvref_status open_noise(session *s, kvref_error *err)
     if (strcmp(noise, "mt19937") == 0) return kvref_noise_mt19937(&s->noise, seed, err);
     if (strcmp(noise, "counter") == 0) return kvref_noise_counter(&s->noise, seed, err);
     if (strncmp(noise, "file:", 5) == 0)
-        return kvref_noise_file(&s->noise,
-                                noise + 5,
-                                kvref_config_candidates(s->config, NULL, 0),
-                                s->config->n_code,
-                                s->config->n_codebook,
-                                err);
+        return blame("--noise",
+                     kvref_noise_file(&s->noise,
+                                      noise + 5,
+                                      kvref_config_candidates(s->config, NULL, 0),
+                                      s->config->n_code,
+                                      s->config->n_codebook,
+                                      err),
+                     err);
     return kvref_fail(err,
                       KVREF_E_ARG,
                       "--noise: expected mt19937, counter or file:PATH, found \"%s\"",
