@@ -8,6 +8,8 @@ EXTRA_DIST += %D%/README.md
 
 libkvref_a_SOURCES += \
 	%D%/attention.c \
+	%D%/attention_naive.c \
+	%D%/attention_run.c \
 	%D%/backend.c \
 	%D%/blas.c \
 	%D%/block.c \

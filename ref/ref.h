@@ -58,7 +58,7 @@ typedef struct ref_tools {
     kvref_linear linear;
     float *panel;           /* [worker, rows of a task, widest row], float32    */
     size_t panel_size;      /* floats of one worker                             */
-    float *score;           /* [worker, score_size]: scores, then one mixed row */
+    float *score;           /* [worker, score_size]: ref_attention_scratch     */
     size_t score_size;      /* floats of one worker                             */
     float *wide_k, *wide_v; /* [H, C, E] each, full attention only             */
     kvref_kv_count *count;  /* [worker]                                         */
@@ -163,7 +163,18 @@ float *ref_kv_head(const ref_kv *kv, int layer, int value, int head);
 void ref_kv_append(
     const ref_kv *kv, int layer, int first, const float *k, const float *v, int n_row);
 
-/* ---- attention.c ---- */
+/* ---- attention.c, attention_run.c, attention_naive.c ---- */
+
+/* One query position over n_row rows of one key/value head, of which the first n_live count. */
+typedef struct ref_attend {
+    float *out;         /* [n_head, E]: query heads that share this key/value head */
+    const float *q;     /* [n_head, E]                                             */
+    const float *k, *v; /* [n_row, E]                                              */
+    int n_head, n_row, n_live, d_head;
+} ref_attend;
+
+/* out from q, k and v. scratch: ref_attention_scratch floats. */
+void ref_attend_row(const ref_simd *simd, const ref_attend *a, float *scratch);
 
 /* out[t, h, :] = sum over r <= P+t of softmax_r(q[t, h, :] . k[r, g, :] / sqrt(E)) v[r, g, :]
  * with g = h / (H/G). q and out [T, H, E]; query t is at position P+t and its own row has been
@@ -178,6 +189,9 @@ typedef void ref_attention(const ref_tools *tools,
                            int n_head);
 
 ref_attention ref_attention_prefix, ref_attention_full;
+
+/* The definition: the same bits, one thread, nothing counted. */
+ref_attention ref_attention_naive;
 
 /* Floats that a worker needs in tools->score. */
 size_t ref_attention_scratch(int n_head, int n_kv_head, int d_head, int capacity);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention, the definition: read this before attention.c, which gives the same bits faster.
+ *
+ *     score[r]  = q[t, h, :] . k[r, g, :] / sqrt(E)       r = 0 .. P+t,  g = h / (H/G)
+ *     weight[r] = e^(score[r] - largest score)
+ *     out[t, h, :] = sum over r of weight[r] v[r, g, :]  /  sum over r of weight[r]
+ *
+ * A query looks at every position up to its own: it compares itself with each key, and takes
+ * home an average of the values, weighted by how well the keys fit. Notice:
+ * - r stops at P+t. Rows after it are the future, or memory that nobody has written. That the
+ *   loop simply ends there is what this project is about.
+ * - H/G query heads share one key/value head: heads 0..H/G-1 read group 0, the next ones 1.
+ * - The largest score is subtracted so that e^x cannot overflow. It cancels in the quotient.
+ * - Order of the sums (it decides the last bits): dot products as in linear_naive.c, then
+ *   REF_CHUNK positions ascending, then chunk after chunk. Whole chunks of weight 0 add
+ *   nothing, so an attention over a masked capacity can give the same bits. */
+#include "ref/ref.h"
+
+#include <math.h>
+
+/* weight[r] for one query head: q [E], k [n, E]. */
+static void weigh(float *weight, const float *q, const float *k, int n, int d_head)
+{
+    float largest = -INFINITY, scale = 1.0f / sqrtf((float)d_head);
+    for (int r = 0; r < n; r++) {
+        const float *key = k + (size_t)r * (size_t)d_head;
+        weight[r] = ref_dot_naive(key, KVREF_F32, q, d_head) * scale;
+        if (weight[r] > largest) largest = weight[r];
+    }
+    for (int r = 0; r < n; r++) weight[r] = kvref_expf(weight[r] - largest);
+}
+
+/* out [E]: average of the rows of v [n, E] by weight. */
+static void average(float *out, const float *weight, const float *v, int n, int d_head)
+{
+    float total = 0;
+    for (int e = 0; e < d_head; e++) out[e] = 0;
+    for (int first = 0; first < n; first += REF_CHUNK) {
+        int last = n - first < REF_CHUNK ? n : first + REF_CHUNK;
+        float sum = 0;
+        for (int r = first; r < last; r++) sum += weight[r];
+        total += sum;
+        for (int e = 0; e < d_head; e++) {
+            float part = 0;
+            for (int r = first; r < last; r++)
+                part += weight[r] * v[(size_t)r * (size_t)d_head + (size_t)e];
+            out[e] += part;
+        }
+    }
+    for (int e = 0; e < d_head; e++) out[e] = ref_round(out[e] / total);
+}
+
+void ref_attention_naive(const ref_tools *tools,
+                         float *out,
+                         const float *q,
+                         const ref_kv *kv,
+                         int layer,
+                         int n_past,
+                         int n_row,
+                         int n_head)
+{
+    float *weight = tools->score;
+    for (int t = 0; t < n_row; t++)
+        for (int h = 0; h < n_head; h++, q += kv->d_head, out += kv->d_head) {
+            int g = h / (n_head / kv->n_head), n = n_past + t + 1;
+            const float *k = ref_kv_head(kv, layer, 0, g), *v = ref_kv_head(kv, layer, 1, g);
+            weigh(weight, q, k, n, kv->d_head);
+            average(out, weight, v, n, kv->d_head);
+        }
+}
