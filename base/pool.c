@@ -5,6 +5,7 @@
 #include "base/base.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -59,15 +60,21 @@ static void *loop(void *arg)
     return NULL;
 }
 
+int kvref_pool_threads(int n_thread)
+{
+    cpu_set_t set;
+    if (n_thread > 0) return n_thread;
+    long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                         : sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > 64 ? 64 : (int)n;
+}
+
 kvref_status kvref_pool_open(kvref_pool **out, int n_thread, kvref_error *err)
 {
     *out = NULL;
     if (n_thread < 0 || n_thread > 1024)
         return kvref_fail(err, KVREF_E_ARG, "threads: expected 0..1024, found %d", n_thread);
-    if (n_thread == 0) {
-        long online = sysconf(_SC_NPROCESSORS_ONLN);
-        n_thread = online < 1 ? 1 : online > 64 ? 64 : (int)online;
-    }
+    n_thread = kvref_pool_threads(n_thread);
     kvref_pool *p = calloc(1, sizeof *p);
     if (!p) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     p->n = n_thread;

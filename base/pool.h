@@ -8,7 +8,11 @@
 
 typedef struct kvref_pool kvref_pool;
 
-/* n_thread 0: one per online processor, at most 64. One thread makes no thread at all. */
+/* Threads that n_thread asks for: itself, or for 0 one per processor that this process may
+ * use, at most 64. */
+int kvref_pool_threads(int n_thread);
+
+/* n_thread as above. One thread makes no thread at all. */
 kvref_status kvref_pool_open(kvref_pool **out, int n_thread, kvref_error *err);
 int kvref_pool_size(const kvref_pool *pool);
 

@@ -13,7 +13,10 @@ while [ "$#" -gt 0 ]; do
     esac
     shift
 done
-[ -n "$dir" ] || dir=$(mktemp -d "${TMPDIR:-/tmp}/kvref-fuzz-XXXXXX")
+if [ -z "$dir" ]; then # removed at the end, unless something was found
+    dir=$(mktemp -d "${TMPDIR:-/tmp}/kvref-fuzz-XXXXXX")
+    trap '[ "${bad:-1}" != 0 ] || rm -rf "$dir"' EXIT
+fi
 mkdir -p "$dir" || exit 2
 pkgs="openblas jansson libutf8proc libpcre2-8 sndfile"
 # shellcheck disable=SC2207
@@ -22,11 +25,12 @@ flags=($(pkg-config --cflags $pkgs) -Iinclude -I. -D_GNU_SOURCE -O1 -g -ffp-cont
 # shellcheck disable=SC2207
 libs=($(pkg-config --libs $pkgs) -lm -pthread)
 objects=()
+newest=$(find include base ref -name '*.h' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2-)
 for c in base/*.c ref/*.c; do
     [ -f "$c" ] || continue
     o=$dir/$(echo "$c" | tr / _).o
     objects+=("$o")
-    [ "$o" -nt "$c" ] || echo "$c" "$o"
+    [ "$o" -nt "$c" ] && [ "$o" -nt "$newest" ] || echo "$c" "$o"
 done | xargs -r -P 2 -L 1 sh -c 'exec clang -std=c11 -fsanitize=fuzzer-no-link '"${flags[*]}"' -c "$0" -o "$1"' ||
     { echo "fuzz: build failed"; exit 1; }
 for c in base/*.c ref/*.c; do [ -f "$c" ] && objects+=("$dir/$(echo "$c" | tr / _).o"); done

@@ -7,7 +7,8 @@
 #include "ref/ref.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
+
+#define MAP_ALIGN ((size_t)65536) /* a multiple of every page size in use */
 
 typedef struct arena {
     char *base; /* NULL: only count */
@@ -50,7 +51,7 @@ static void layout_side(arena *a, ref_side *side, int capacity)
 {
     const kvref_stack *s = side->stack;
     size_t n_byte = ref_kv_init(&side->kv, s->n_layer, s->n_kv_head, s->d_head, capacity);
-    side->kv.base = take(a, n_byte, 1, 65536); /* a multiple of every page size in use */
+    side->kv.base = take(a, n_byte, 1, MAP_ALIGN);
     side->rope.freq = floats(a, 1, (size_t)s->d_head / 2);
     side->rope.cosine = floats(a, capacity, (size_t)s->d_head / 2);
     side->rope.sine = floats(a, capacity, (size_t)s->d_head / 2);
@@ -115,20 +116,13 @@ void ref_prepare(kvref_decoder *d, const kvref_config *config, const kvref_decod
     d->n_candidate = kvref_config_candidates(config, NULL, 0);
 }
 
-static int workers(int n_thread)
-{
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (n_thread > 0) return n_thread;
-    return online < 1 ? 1 : online > 64 ? 64 : (int)online;
-}
-
 size_t kvref_ref_bytes(const kvref_config *config, const kvref_decoder_opts *opts)
 {
     kvref_decoder d = {0};
     arena a = {0};
     ref_prepare(&d, config, opts);
-    layout(&a, &d, workers(opts->n_thread));
-    return a.too_large ? SIZE_MAX : a.used;
+    layout(&a, &d, kvref_pool_threads(opts->n_thread));
+    return a.too_large ? SIZE_MAX : a.used + MAP_ALIGN;
 }
 
 kvref_status ref_reserve(kvref_decoder *d, kvref_error *err)
@@ -139,8 +133,9 @@ kvref_status ref_reserve(kvref_decoder *d, kvref_error *err)
     if (a.too_large)
         return kvref_fail(
             err, KVREF_E_MEMORY, "capacity %d: more than can be addressed", d->opts.capacity);
+    size_t n_byte = a.used + MAP_ALIGN;
     void *map = mmap(NULL,
-                     a.used + 65536,
+                     n_byte,
                      PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                      -1,
@@ -150,11 +145,11 @@ kvref_status ref_reserve(kvref_decoder *d, kvref_error *err)
                           KVREF_E_MEMORY,
                           "capacity %d: cannot reserve %zu bytes",
                           d->opts.capacity,
-                          a.used);
+                          n_byte);
     d->map = map;
-    d->n_map = a.used + 65536;
+    d->n_map = n_byte;
     madvise(map, d->n_map, MADV_NOHUGEPAGE); /* a huge page would hold rows never used */
-    a = (arena){.base = (char *)map + (65536 - (uintptr_t)map % 65536) % 65536};
+    a = (arena){.base = (char *)map + (MAP_ALIGN - (uintptr_t)map % MAP_ALIGN) % MAP_ALIGN};
     layout(&a, d, n_worker);
     return KVREF_OK;
 }

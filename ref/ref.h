@@ -18,6 +18,7 @@
 #define REF_PANEL      16        /* output rows of a matrix that make one task                */
 #define REF_MAX_POS    (1 << 20) /* angles below this have correctly rounded sine and cosine */
 #define REF_MAX_SIMD   3
+#define REF_WAKE_WORK  20000 /* nanoseconds: about what waking a thread costs */
 
 /* A rounding point R of spec 02 and 03. The identity here: this is the float32 reading. */
 static inline float ref_round(float x)

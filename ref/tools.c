@@ -8,7 +8,7 @@ void ref_run(const ref_tools *tools,
              int n_task,
              double work)
 {
-    if (work < 20000) /* 20 us: about what waking a thread costs */
+    if (work < REF_WAKE_WORK)
         fn(arg, 0, 0, n_task);
     else
         kvref_pool_run(tools->pool, fn, arg, n_task);

@@ -9,22 +9,12 @@ AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 TEST_LIBS = %D%/libsupport.a $(KVREF_LIBS) $(CHECK_LIBS)
 
-EXTRA_DIST += %D%/fuzz
-
 check_PROGRAMS += %D%/test_fmath
 %C%_test_fmath_SOURCES = %D%/test_fmath.c
 %C%_test_fmath_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_fmath_LDADD = $(TEST_LIBS)
 
 # The program, by shell. Needs nothing but what is built here.
-EXTRA_DIST += \
-	%D%/hostile/archives.py \
-	%D%/hostile/files.py \
-	%D%/hostile/make.py \
-	%D%/hostile/run.py \
-	%D%/hostile/texts.py \
-	%D%/hostile/weights.py \
-	%D%/tool_lib.sh
 dist_check_SCRIPTS += \
 	%D%/test_hostile.sh \
 	%D%/test_tool_codec.sh \
@@ -231,6 +221,7 @@ check_PROGRAMS += %D%/test_pth_archive
 check_PROGRAMS += %D%/test_codec_stream
 %C%_test_codec_stream_SOURCES = %D%/test_codec_stream.c $(codec_toy)
 %C%_test_codec_stream_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_codec_stream_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 %C%_test_codec_stream_LDADD = $(TEST_LIBS)
 
 # Not a test: `make tests/bench_codec`, then see its first comment.
@@ -328,7 +319,6 @@ check_PROGRAMS += %D%/test_resample
 %C%_test_resample_SOURCES = %D%/test_resample.c
 %C%_test_resample_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_resample_LDADD = $(TEST_LIBS)
-EXTRA_DIST += %D%/.clang-tidy
 check_PROGRAMS += %D%/test_formula
 %C%_test_formula_SOURCES = %D%/test_formula.c
 %C%_test_formula_CPPFLAGS = $(TEST_CPPFLAGS)

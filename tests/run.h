@@ -8,6 +8,7 @@
 /* Feeds frames in pieces and walks the fast transformer after each. */
 typedef struct run {
     int n_pos, n_call;
+    int *end;              /* [n_call] positions held after it  */
     size_t n_kv;           /* floats of all slow K and V rows            */
     float *kv;             /* [L, 2, G, n_pos, E]                        */
     float *logits;         /* [n_call, A]                                */
@@ -34,7 +35,8 @@ void run_free(run *r);
 void run_feed(
     run *out, kvref_decoder *d, const int32_t *frames, int n, const int *piece, run_hook *hook);
 
-/* Asserts that K, V, and the last call's logits, hidden state and fast logits agree. */
+/* Asserts that K and V agree, and logits, hidden state and fast logits of all calls that end at
+ * the same position; the last call is one of them. All logits are finite. */
 void run_must_agree(const run *a, const run *b, const kvref_config *c, const char *what);
 
 #endif

@@ -104,41 +104,71 @@ float *scene_copy(const float *x, size_t n)
     return y;
 }
 
+/* Double scores and weights of one head at one query row. */
+typedef struct truth {
+    int n;
+    double *weight, *slip; /* [n]: softmax weights; relative errors allowed to them */
+} truth;
+
+/* Dot products by the rule 2 sqrt(E) u S; then the products with the scale, the subtraction of
+ * the largest and the exponential round: 2u |s|, u |s - max| and 2u. */
+static void find_truth(truth *a, const scene *s, const float *q, int g)
+{
+    const double u = 0x1p-24, scale = 1 / sqrt(s->d_head);
+    double max = -HUGE_VAL, total = 0;
+    for (int r = 0; r < a->n; r++) {
+        double dot = 0, size = 0;
+        for (int i = 0; i < s->d_head; i++) {
+            double term = (double)q[i] * (double)s->k[(r * s->n_kv + g) * s->d_head + i];
+            dot += term;
+            size += fabs(term);
+        }
+        a->weight[r] = dot * scale;
+        a->slip[r] = 2 * sqrt(s->d_head) * u * size * scale + 2 * u * fabs(dot * scale);
+        if (a->weight[r] > max) max = a->weight[r];
+    }
+    for (int r = 0; r < a->n; r++) {
+        a->slip[r] = expm1(a->slip[r] + u * (max - a->weight[r]) + 2 * u);
+        total += a->weight[r] = exp(a->weight[r] - max);
+    }
+    for (int r = 0; r < a->n; r++) a->weight[r] /= total;
+}
+
+/* y = sum of w v / sum of w. A slip of w[r] moves it by w[r] |v[r] - y|; both sums follow the
+ * rule 2 sqrt(n) u S; the division rounds. */
+static double share_of(const truth *a, const float *v, size_t stride, float found)
+{
+    const double u = 0x1p-24;
+    double y = 0, size = 0, limit = 1e-30;
+    for (int r = 0; r < a->n; r++) {
+        y += a->weight[r] * (double)v[(size_t)r * stride];
+        size += a->weight[r] * fabs((double)v[(size_t)r * stride]);
+    }
+    for (int r = 0; r < a->n; r++)
+        limit += a->weight[r] * fabs((double)v[(size_t)r * stride] - y) * a->slip[r];
+    limit += 2 * sqrt(a->n) * u * (size + fabs(y)) + u * fabs(y);
+    return fabs((double)found - y) / limit;
+}
+
 double scene_share(const scene *s, const float *out)
 {
     double worst = 0;
-    int e = s->d_head, group = s->n_head / s->n_kv;
-    double *score = malloc((size_t)(s->n_past + s->n_row) * sizeof *score);
-    ck_assert_ptr_nonnull(score);
+    int e = s->d_head, most = s->n_past + s->n_row;
+    truth a = {.weight = malloc((size_t)most * sizeof(double)),
+               .slip = malloc((size_t)most * sizeof(double))};
+    ck_assert(a.weight && a.slip);
     for (int t = 0; t < s->n_row; t++)
         for (int h = 0; h < s->n_head; h++) {
-            const float *q = s->q + (t * s->n_head + h) * e;
-            int g = h / group, n = s->n_past + t + 1;
-            double max = -HUGE_VAL, total = 0, size = 1, v_size = 0;
-            for (int r = 0; r < n; r++) {
-                double dot = 0, sum = 0;
-                for (int i = 0; i < e; i++) {
-                    double term = (double)q[i] * (double)s->k[(r * s->n_kv + g) * e + i];
-                    dot += term;
-                    sum += fabs(term);
-                }
-                score[r] = dot / sqrt(e);
-                if (score[r] > max) max = score[r];
-                if (sum / sqrt(e) > size) size = sum / sqrt(e);
-            }
-            for (int r = 0; r < n; r++) total += score[r] = exp(score[r] - max);
+            int g = h / (s->n_head / s->n_kv), row = t * s->n_head + h;
+            a.n = s->n_past + t + 1;
+            find_truth(&a, s, s->q + row * e, g);
             for (int i = 0; i < e; i++) {
-                double want = 0;
-                for (int r = 0; r < n; r++) {
-                    double v = (double)s->v[(r * s->n_kv + g) * e + i];
-                    want += score[r] / total * v;
-                    if (fabs(v) > v_size) v_size = fabs(v);
-                }
-                double limit = 0x1p-22 * (size + 8) * v_size + 1e-30;
-                double share = fabs((double)out[(t * s->n_head + h) * e + i] - want) / limit;
+                double share =
+                    share_of(&a, s->v + g * e + i, (size_t)(s->n_kv * e), out[row * e + i]);
                 if (!(share <= worst)) worst = share;
             }
         }
-    free(score);
+    free(a.weight);
+    free(a.slip);
     return worst;
 }

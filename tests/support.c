@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static char temp_dir[512];
@@ -17,6 +18,32 @@ int support_run(Suite *suite)
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+bool support_measures(void)
+{
+#if defined(SANITIZED) || !defined(__OPTIMIZE__)
+    return false;
+#else
+    const char *preload = getenv("LD_PRELOAD"); /* set by valgrind for what it runs */
+    return !preload || !strstr(preload, "vgpreload");
+#endif
+}
+
+double support_cpu_s(void)
+{
+    struct timespec t;
+    ck_assert(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *ftw)

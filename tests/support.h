@@ -6,6 +6,7 @@
 #include "kvref/status.h"
 
 #include <check.h>
+#include <stdbool.h>
 
 /* Exit status that automake counts as a skip. */
 #define SUPPORT_SKIP 77
@@ -40,6 +41,13 @@ int support_run(Suite *suite);
                       (err).text,                                                              \
                       contains);                                                               \
     } while (0)
+
+/* Whether a limit of time or memory says something about the library in this run: not with a
+ * sanitizer, not without optimisation (as for coverage), not under valgrind. */
+bool support_measures(void);
+
+/* Processor time of all threads so far, in seconds. */
+double support_cpu_s(void);
 
 /* A fresh folder under $TMPDIR or /tmp, removed with its files at exit. Not to be freed. */
 const char *support_temp_dir(void);

@@ -42,11 +42,6 @@ START_TEST(prefix_equals_full_bit_for_bit)
              pieces,
              NULL);
     run_must_agree(&prefix, &full, &w.config, "full");
-    ck_assert_uint_eq(
-        world_differ(prefix.logits,
-                     full.logits,
-                     (size_t)(prefix.n_call * kvref_config_candidates(&w.config, NULL, 0))),
-        0);
     run_free(&prefix);
     run_free(&full);
     free(frames);
@@ -90,15 +85,17 @@ START_TEST(result_is_independent_of_capacity)
 }
 END_TEST
 
-/* Wide enough that work is really shared. */
+/* Wide enough that even a single position wakes the others, in matrices and in attention. */
 START_TEST(result_is_independent_of_threads)
 {
     static const int threads[] = {2, 3, 8};
     static const int pieces[] = {70, 1, 0};
     kvref_config config = world_tiny();
-    config.slow.d_model = 320;
-    config.slow.d_ff = 700;
-    config.fast.d_ff = 900;
+    config.slow = (kvref_stack){2, 512, 16, 4, 96, 700, false, false, true};
+    config.fast.d_ff = 2100;
+    ck_assert(0.1 * 512 * (16 + 2 * 4) * 96 > REF_WAKE_WORK); /* wq, wk, wv (linear.c) */
+    ck_assert(0.1 * 64 * 2 * 2100 > REF_WAKE_WORK);           /* fast w1, w3           */
+    ck_assert(0.2 * 71 * 16 * 96 > REF_WAKE_WORK);            /* attention.c           */
     world w;
     world_open(&w, &config, KVREF_BF16, 0);
     int32_t *frames = world_frames(&config, 74, 3);

@@ -75,7 +75,8 @@ static kvref_frames matrix(const json_t *rows)
     return f;
 }
 
-static void check_runs(const json_t *doc, const kvref_model *model)
+/* Returns how many. */
+static size_t check_runs(const json_t *doc, const kvref_model *model)
 {
     const char *name = json_string_value(json_object_get(doc, "case"));
     const json_t *runs = json_object_get(doc, "runs"), *one;
@@ -112,6 +113,7 @@ static void check_runs(const json_t *doc, const kvref_model *model)
     }
     printf("case %s: %zu runs, frames identical\n", name, i);
     kvref_frames_clear(&prompt);
+    return i;
 }
 
 /* The tapped slow.logits and slow.hidden of the last prompt position. */
@@ -176,7 +178,7 @@ START_TEST(all_runs_of_golden_lm_json_give_upstreams_frames)
 {
     json_error_t bad;
     json_t *cases = json_load_file(support_source("golden/lm/golden-lm.json"), 0, &bad), *doc;
-    size_t i;
+    size_t i, n_run = 0;
     ck_assert_msg(json_array_size(cases) == 2, "%s", bad.text);
     json_array_foreach(cases, i, doc)
     {
@@ -185,9 +187,10 @@ START_TEST(all_runs_of_golden_lm_json_give_upstreams_frames)
             &config, json_object_get(doc, "config"), json_object_get(doc, "im_end"));
         kvref_model *model = golden_model(&config, KVREF_F32);
         check_outputs(doc, model);
-        check_runs(doc, model);
+        n_run += check_runs(doc, model);
         kvref_model_close(&model);
     }
+    ck_assert_uint_eq(n_run, 10);
     json_decref(cases);
 }
 END_TEST

@@ -297,7 +297,7 @@ END_TEST
 START_TEST(surplus_notes_are_limited)
 {
     kvref_tensor t[40];
-    char name[40][8];
+    char name[40][16];
     kvref_writer *w;
     kvref_file *f;
     for (int i = 0; i < 40; i++) {

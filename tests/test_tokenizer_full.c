@@ -7,7 +7,6 @@
 #include "tests/support.h"
 
 #include <stdio.h>
-#include <time.h>
 
 static kvref_tokenizer *tok;
 static json_t *vectors;
@@ -17,9 +16,9 @@ static void open_all(void)
 {
     kvref_error err;
     json_error_t where;
-    clock_t from = clock();
+    double from = support_cpu_s();
     must(kvref_tokenizer_open(&tok, support_shared("tokenizer/tokenizer.json"), &err), err);
-    load_s = (double)(clock() - from) / CLOCKS_PER_SEC;
+    load_s = support_cpu_s() - from;
     vectors = json_load_file(support_shared("tokenizer/vectors.json"), JSON_ALLOW_NUL, &where);
     ck_assert_msg(json_is_array(vectors), "vectors.json: %s", where.text);
 }
@@ -72,15 +71,15 @@ START_TEST(ids_of_the_special_tokens_are_those_of_the_specification)
 }
 END_TEST
 
-/* The time is processor time and twenty times the usual one. */
-START_TEST(loading_takes_well_under_a_second)
+START_TEST(loading_takes_under_a_second_of_processor_time)
 {
     printf("tokenizer.json loaded in %.3f s\n", load_s);
-    ck_assert(load_s < 8.0);
+    ck_assert(!support_measures() || load_s < 1.0);
 }
 END_TEST
 
-/* Texts whose length would show any quadratic step; usual time is 0.1 to 0.5 s each. */
+/* Texts whose length would show any quadratic step; processor time, usually 0.1 to 0.5 s each.
+ */
 START_TEST(a_megabyte_of_one_character_takes_linear_time)
 {
     static const char *const unit[] = {"a",
@@ -102,11 +101,12 @@ START_TEST(a_megabyte_of_one_character_takes_linear_time)
     for (size_t i = 0; i < total; i++) text[i] = u[i % n];
     kvref_ids ids = {0};
     kvref_error err;
-    clock_t from = clock();
+    double from = support_cpu_s();
     must(kvref_tokenize(tok, &ids, text, total, KVREF_CONTROL_HONOUR, &err), err);
-    double s = (double)(clock() - from) / CLOCKS_PER_SEC;
+    double s = support_cpu_s() - from;
     printf("1 MB of \"%s\": %zu ids, %.3f s\n", *u == '\n' ? "\\n" : u, ids.n, s);
-    ck_assert(ids.n > 0 && s < 10.0);
+    ck_assert(ids.n > 0);
+    ck_assert_msg(!support_measures() || s < 2.0, "%.2f s", s);
     kvref_ids_clear(&ids);
     free(text);
 }
@@ -196,7 +196,7 @@ int main(void)
     tcase_add_test(tc, every_vector_gives_the_ids_of_the_original_library);
     tcase_add_test(tc, ids_of_the_special_tokens_are_those_of_the_specification);
     tcase_add_test(tc, whole_prompts_are_those_of_the_specification);
-    tcase_add_test(tc, loading_takes_well_under_a_second);
+    tcase_add_test(tc, loading_takes_under_a_second_of_processor_time);
     tcase_add_loop_test(tc, a_megabyte_of_one_character_takes_linear_time, 0, 13);
     suite_add_tcase(suite, tc);
     return support_run(suite);
