@@ -262,7 +262,7 @@ static const struct {
     {"{\"metadata\":{}}", KVREF_E_MISSING, "no weight_map"},
     {"[]", KVREF_E_FORMAT, "expected '{'"},
     {"", KVREF_E_FORMAT, "found the end"},
-    {"{\"weight_map\":{\"a\":\"junk\"}}", KVREF_E_FORMAT, "junk: header"},
+    {"{\"weight_map\":{\"a\":\"junk\"}}", KVREF_E_FORMAT, "junk: not a safetensors file"},
 };
 
 START_TEST(every_bad_index_is_named)
