@@ -42,8 +42,32 @@ static kvref_status fill_codes(kvref_codes *out, const kvref_npy *a, kvref_error
     return KVREF_OK;
 }
 
-kvref_status kvref_codes_parse(
-    kvref_codes *out, const void *data, size_t n_byte, const char *name, kvref_error *err)
+static kvref_status
+check_extents(const kvref_npy *a, int max_book, int max_frame, kvref_error *err)
+{
+    static const char *const what[] = {"book", "frame"};
+    const int most[] = {max_book ? max_book : INT_MAX, max_frame ? max_frame : INT_MAX};
+    for (int i = 0; i < 2; i++)
+        if (a->dim[i] < (i == 0) || a->dim[i] > most[i])
+            return kvref_fail(err,
+                              KVREF_E_FORMAT,
+                              "%s: codes: expected %d to %d %ss, found shape (%lld, %lld)",
+                              a->name,
+                              i == 0,
+                              most[i],
+                              what[i],
+                              (long long)a->dim[0],
+                              (long long)a->dim[1]);
+    return KVREF_OK;
+}
+
+kvref_status kvref_codes_parse(kvref_codes *out,
+                               const void *data,
+                               size_t n_byte,
+                               const char *name,
+                               int max_book,
+                               int max_frame,
+                               kvref_error *err)
 {
     kvref_npy a;
     *out = (kvref_codes){0};
@@ -60,13 +84,7 @@ kvref_status kvref_codes_parse(
                           "%s: codes: expected 2 axes (books, frames), found %d",
                           name,
                           a.n_dim);
-    if (a.dim[0] < 1 || a.dim[0] > INT_MAX || a.dim[1] > INT_MAX)
-        return kvref_fail(err,
-                          KVREF_E_FORMAT,
-                          "%s: codes: expected at least one book, found shape (%lld, %lld)",
-                          name,
-                          (long long)a.dim[0],
-                          (long long)a.dim[1]);
+    KVREF_TRY(check_extents(&a, max_book, max_frame, err));
     size_t need;
     if (kvref_mul_size(a.n_elem, sizeof *out->code, &need))
         out->code = malloc(need + (need == 0));
@@ -78,12 +96,14 @@ kvref_status kvref_codes_parse(
     return s;
 }
 
-kvref_status kvref_codes_read(kvref_codes *out, const char *path, kvref_error *err)
+kvref_status kvref_codes_read(
+    kvref_codes *out, const char *path, int max_book, int max_frame, kvref_error *err)
 {
     kvref_map map;
     *out = (kvref_codes){0};
     KVREF_TRY(kvref_map_open(&map, path, err));
-    kvref_status s = kvref_codes_parse(out, map.data, map.n_byte, path, err);
+    kvref_status s =
+        kvref_codes_parse(out, map.data, map.n_byte, path, max_book, max_frame, err);
     kvref_map_close(&map);
     return s;
 }

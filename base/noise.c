@@ -7,13 +7,17 @@
 #include "kvref/sample.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef enum noise_kind { NOISE_MT19937, NOISE_COUNTER, NOISE_FILE } noise_kind;
 
-/* value [sample, frame, 2*n_main + (n_codebook-1)*n_code] */
+/* number [sample, frame, 2*n_main + (n_codebook-1)*n_code], left in the mapped file and looked
+ * at when it is used: the file may be far larger than what a run needs of it. */
 typedef struct noise_table {
-    float *value;
-    int64_t n_sample, n_frame, width;
+    char *path;
+    kvref_map map;
+    kvref_npy number;
+    int64_t width;
     int n_main, n_code, n_codebook;
 } noise_table;
 
@@ -54,35 +58,22 @@ kvref_status kvref_noise_counter(kvref_noise **out, uint64_t seed, kvref_error *
     return KVREF_OK;
 }
 
-static kvref_status check_table(const noise_table *t, const char *path, kvref_error *err)
-{
-    int64_t n = t->n_sample * t->n_frame * t->width;
-    for (int64_t i = 0; i < n; i++)
-        if (!(t->value[i] >= 0 && t->value[i] < 1))
-            return kvref_fail(err,
-                              KVREF_E_FORMAT,
-                              "%s: sample %lld, frame %lld, number %lld: expected 0 <= u < 1, "
-                              "found %g",
-                              path,
-                              (long long)(i / t->width / t->n_frame),
-                              (long long)(i / t->width % t->n_frame),
-                              (long long)(i % t->width),
-                              (double)t->value[i]);
-    return KVREF_OK;
-}
-
 static kvref_status read_table(noise_table *t, const char *path, kvref_error *err)
 {
-    int64_t dim[KVREF_NPY_MAX_DIM];
-    int n_dim;
-    KVREF_TRY(kvref_npy_f32(&t->value, dim, &n_dim, path, err));
-    if (n_dim != 3)
+    const kvref_npy *a = &t->number;
+    if (!(t->path = strdup(path))) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    KVREF_TRY(kvref_map_open(&t->map, t->path, err));
+    KVREF_TRY(kvref_npy_parse(&t->number, t->map.data, t->map.n_byte, t->path, err));
+    if (a->kind != 'f' || a->size != 4)
+        return kvref_fail(
+            err, KVREF_E_FORMAT, "%s: expected float32 ('<f4'), found '%s'", path, a->descr);
+    if (a->n_dim != 3)
         return kvref_fail(err,
                           KVREF_E_SHAPE,
                           "%s: expected 3 axes (sample, frame, number), found %d",
                           path,
-                          n_dim);
-    if (dim[2] != t->width)
+                          a->n_dim);
+    if (a->dim[2] != t->width)
         return kvref_fail(err,
                           KVREF_E_SHAPE,
                           "%s: expected %lld numbers a frame (2 x %d main-token candidates + "
@@ -92,10 +83,8 @@ static kvref_status read_table(noise_table *t, const char *path, kvref_error *er
                           t->n_main,
                           t->n_codebook - 1,
                           t->n_code,
-                          (long long)dim[2]);
-    t->n_sample = dim[0];
-    t->n_frame = dim[1];
-    return check_table(t, path, err);
+                          (long long)a->dim[2]);
+    return KVREF_OK;
 }
 
 kvref_status kvref_noise_file(kvref_noise **out,
@@ -182,17 +171,39 @@ static void fill_counter(const uint32_t key[2], float *u, const kvref_draw *draw
     }
 }
 
+/* Number i of a frame; one outside [0, 1) is an error of the file. */
+static kvref_status
+take(const noise_table *t, float *u, const kvref_draw *draw, int64_t i, kvref_error *err)
+{
+    const size_t *stride = t->number.stride;
+    uint32_t bits =
+        (uint32_t)kvref_npy_bits(&t->number,
+                                 (size_t)draw->sample * stride[0] +
+                                     (size_t)draw->frame * stride[1] + (size_t)i * stride[2]);
+    memcpy(u, &bits, sizeof *u);
+    if (*u >= 0 && *u < 1) return KVREF_OK;
+    return kvref_fail(err,
+                      KVREF_E_FORMAT,
+                      "%s: sample %d, frame %d, number %lld: expected 0 <= u < 1, found %g",
+                      t->path,
+                      draw->sample,
+                      draw->frame,
+                      (long long)i,
+                      (double)*u);
+}
+
 /* Main-token sets hold the candidates alone, in their order; code sets are whole. */
 static kvref_status
 fill_file(const noise_table *t, float *u, const kvref_draw *draw, kvref_error *err)
 {
-    if (draw->sample >= t->n_sample || draw->frame >= t->n_frame)
+    const int64_t *dim = t->number.dim;
+    if (draw->sample >= dim[0] || draw->frame >= dim[1])
         return kvref_fail(err,
                           KVREF_E_CAPACITY,
                           "noise file: expected sample below %lld and frame below %lld, "
                           "found %d and %d",
-                          (long long)t->n_sample,
-                          (long long)t->n_frame,
+                          (long long)dim[0],
+                          (long long)dim[1],
                           draw->sample,
                           draw->frame);
     bool main_token = draw->set < 2;
@@ -206,10 +217,10 @@ fill_file(const noise_table *t, float *u, const kvref_draw *draw, kvref_error *e
                           found,
                           expected,
                           t->n_codebook);
-    const float *from = t->value + (draw->sample * t->n_frame + draw->frame) * t->width;
-    from += main_token ? draw->set * (int64_t)t->n_main
-                       : 2 * (int64_t)t->n_main + (draw->set - 2) * (int64_t)t->n_code;
-    for (int i = 0; i < draw->n; i++) u[i] = from[main_token ? i : wanted(draw, i)];
+    int64_t from = main_token ? draw->set * (int64_t)t->n_main
+                              : 2 * (int64_t)t->n_main + (draw->set - 2) * (int64_t)t->n_code;
+    for (int i = 0; i < draw->n; i++)
+        KVREF_TRY(take(t, &u[i], draw, from + (main_token ? i : wanted(draw, i)), err));
     return KVREF_OK;
 }
 
@@ -232,7 +243,10 @@ kvref_noise_fill(kvref_noise *noise, float *u, const kvref_draw *draw, kvref_err
 
 void kvref_noise_close(kvref_noise **noise)
 {
-    if (*noise) free((*noise)->table.value);
+    if (*noise) {
+        kvref_map_close(&(*noise)->table.map);
+        free((*noise)->table.path);
+    }
     free(*noise);
     *noise = NULL;
 }

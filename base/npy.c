@@ -7,7 +7,6 @@
  * never evaluated; no memory is taken before the file is known to hold all its elements. */
 #include "base/npy.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_HEADER 65536
@@ -231,42 +230,4 @@ uint64_t kvref_npy_bits(const kvref_npy *a, size_t i)
     for (int k = 0; k < a->size; k++)
         value |= (uint64_t)p[k] << 8 * (a->big ? a->size - 1 - k : k);
     return value;
-}
-
-/* C order out of either order: an odometer over the axes, last fastest. */
-static void fill_f32(float *out, const kvref_npy *a)
-{
-    int64_t at[KVREF_NPY_MAX_DIM] = {0};
-    for (size_t i = 0; i < a->n_elem; i++) {
-        size_t from = 0;
-        for (int k = 0; k < a->n_dim; k++) from += (size_t)at[k] * a->stride[k];
-        uint32_t value = (uint32_t)kvref_npy_bits(a, from);
-        memcpy(&out[i], &value, sizeof value);
-        for (int k = a->n_dim - 1; k >= 0 && ++at[k] == a->dim[k]; k--) at[k] = 0;
-    }
-}
-
-kvref_status kvref_npy_f32(
-    float **out, int64_t dim[KVREF_NPY_MAX_DIM], int *n_dim, const char *path, kvref_error *err)
-{
-    kvref_map map;
-    kvref_npy a;
-    *out = NULL;
-    KVREF_TRY(kvref_map_open(&map, path, err));
-    kvref_status s = kvref_npy_parse(&a, map.data, map.n_byte, path, err);
-    if (s == KVREF_OK && (a.kind != 'f' || a.size != 4))
-        s = kvref_fail(
-            err, KVREF_E_FORMAT, "%s: expected float32 ('<f4'), found '%s'", path, a.descr);
-    if (s == KVREF_OK) {
-        *out = malloc(a.n_elem ? a.n_elem * sizeof **out : 1);
-        if (*out) {
-            fill_f32(*out, &a);
-            memcpy(dim, a.dim, sizeof a.dim);
-            *n_dim = a.n_dim;
-        } else {
-            s = kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", path);
-        }
-    }
-    kvref_map_close(&map);
-    return s;
 }

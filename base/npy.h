@@ -27,14 +27,4 @@ kvref_status kvref_npy_parse(
 /* The bits of element i of the stored order, not sign-extended. */
 uint64_t kvref_npy_bits(const kvref_npy *a, size_t i);
 
-/* Reads a float32 array of rank 0 to 4, either byte order, either axis order. *out receives
- * the values in C order in fresh memory (never NULL, even for no elements), dim[0..*n_dim-1]
- * the extents. Values are not looked at. Errors: IO, MISSING, FORMAT, UNSUPPORTED, MEMORY;
- * *out is then NULL. */
-kvref_status kvref_npy_f32(float **out,
-                           int64_t dim[KVREF_NPY_MAX_DIM],
-                           int *n_dim,
-                           const char *path,
-                           kvref_error *err);
-
 #endif

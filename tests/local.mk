@@ -15,6 +15,15 @@ check_PROGRAMS += %D%/test_fmath
 %C%_test_fmath_LDADD = $(TEST_LIBS)
 
 # The program, by shell. Needs nothing but what is built here.
+EXTRA_DIST += \
+	%D%/hostile/archives.py \
+	%D%/hostile/files.py \
+	%D%/hostile/inputs.py \
+	%D%/hostile/make.py \
+	%D%/hostile/run.py \
+	%D%/hostile/texts.py \
+	%D%/hostile/weights.py \
+	%D%/tool_lib.sh
 dist_check_SCRIPTS += \
 	%D%/test_hostile.sh \
 	%D%/test_tool_codec.sh \
@@ -54,11 +63,6 @@ check_PROGRAMS += %D%/test_compare
 %C%_test_compare_SOURCES = %D%/test_compare.c
 %C%_test_compare_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_compare_LDADD = $(TEST_LIBS)
-
-check_PROGRAMS += %D%/test_npy
-%C%_test_npy_SOURCES = %D%/test_npy.c %D%/npy_make.h
-%C%_test_npy_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_npy_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_codes
 %C%_test_codes_SOURCES = %D%/test_codes.c %D%/npy_make.h

@@ -6,6 +6,7 @@
 #include "tests/support.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static kvref_error err;
 
@@ -13,7 +14,7 @@ static kvref_error err;
 static void refused(size_t n, kvref_status status, const char *says)
 {
     kvref_codes codes;
-    must_fail(kvref_codes_parse(&codes, file, n, "x.npy", &err), status, err, says);
+    must_fail(kvref_codes_parse(&codes, file, n, "x.npy", 0, 0, &err), status, err, says);
     ck_assert_msg(strncmp(err.text, "x.npy: ", 7) == 0, "no file name in \"%s\"", err.text);
     ck_assert_ptr_null(codes.code);
 }
@@ -49,7 +50,7 @@ START_TEST(every_integer_dtype_and_both_orders_give_the_same_codes)
         for (int k = 0; k < 6; k++)
             at = put(at, fortran ? value[k % 2][k / 2] : value[k / 3][k % 3], size, big);
         kvref_codes codes;
-        must(kvref_codes_parse(&codes, file, at, "x.npy", &err), err);
+        must(kvref_codes_parse(&codes, file, at, "x.npy", 0, 0, &err), err);
         ck_assert_int_eq(codes.n_book, 2);
         ck_assert_int_eq(codes.n_frame, 3);
         for (int b = 0; b < 2; b++)
@@ -69,7 +70,7 @@ START_TEST(versions_2_and_3_differ_only_in_the_length_field)
         file[10] = file[11] = 0;
         at = put(put(at + 2, 7, 4, 0), 8, 4, 0);
         kvref_codes codes;
-        must(kvref_codes_parse(&codes, file, at, "x.npy", &err), err);
+        must(kvref_codes_parse(&codes, file, at, "x.npy", 0, 0, &err), err);
         ck_assert_int_eq(codes.code[0], 7);
         ck_assert_int_eq(codes.code[1], 8);
         kvref_codes_clear(&codes);
@@ -88,7 +89,7 @@ START_TEST(a_dict_may_be_spaced_quoted_and_ordered_in_any_way)
         size_t at = npy_head(dict[i]);
         at = put(put(at, 5, 8, 0), 6, 8, 0);
         kvref_codes codes;
-        must(kvref_codes_parse(&codes, file, at, "x.npy", &err), err);
+        must(kvref_codes_parse(&codes, file, at, "x.npy", 0, 0, &err), err);
         ck_assert_int_eq(codes.code[1], 6);
         kvref_codes_clear(&codes);
     }
@@ -171,7 +172,7 @@ START_TEST(a_file_cut_at_any_byte_is_refused)
     for (size_t cut = 0; cut < n; cut++) {
         uint8_t *copy = malloc(cut + !cut); /* exact size: an overrun is seen */
         memcpy(copy, file, cut);
-        must_fail(kvref_codes_parse(&codes, copy, cut, "x.npy", &err),
+        must_fail(kvref_codes_parse(&codes, copy, cut, "x.npy", 0, 0, &err),
                   KVREF_E_FORMAT,
                   err,
                   cut < 10      ? "not a .npy file"
@@ -265,7 +266,7 @@ START_TEST(written_codes_are_numpy_bytes_and_read_back)
     ck_assert_uint_eq(map.n_byte, n);
     ck_assert_mem_eq(map.data, file, n);
     kvref_map_close(&map);
-    must(kvref_codes_read(&back, path, &err), err);
+    must(kvref_codes_read(&back, path, 0, 0, &err), err);
     ck_assert_mem_eq(back.code, code, sizeof code);
     kvref_codes_clear(&back);
 }
@@ -276,7 +277,7 @@ START_TEST(codes_without_a_frame_are_written_and_read_back)
     kvref_codes none = {10, 0, NULL}, back;
     const char *path = support_path(support_temp_dir(), "none.npy");
     must(kvref_codes_write(&none, path, &err), err);
-    must(kvref_codes_read(&back, path, &err), err);
+    must(kvref_codes_read(&back, path, 0, 0, &err), err);
     ck_assert(back.n_book == 10 && back.n_frame == 0);
     must(kvref_codes_check(&back, 10, 32, "none.npy", &err), err);
     kvref_codes_clear(&back);
@@ -290,11 +291,36 @@ START_TEST(a_dash_writes_to_standard_output)
     const char *path = support_path(support_temp_dir(), "stdout.npy");
     ck_assert_ptr_nonnull(freopen(path, "wb", stdout));
     must(kvref_codes_write(&codes, "-", &err), err);
-    must(kvref_codes_read(&back, path, &err), err);
+    must(kvref_codes_read(&back, path, 0, 0, &err), err);
     ck_assert_int_eq(back.code[0], 7);
     kvref_codes_clear(&back);
     ck_assert_ptr_nonnull(freopen("/dev/full", "wb", stdout));
     must_fail(kvref_codes_write(&codes, "-", &err), KVREF_E_IO, err, "standard output");
+}
+END_TEST
+
+START_TEST(more_books_or_frames_than_asked_for_are_refused_before_memory_is_taken)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", support_path(support_temp_dir(), "holes.npy"));
+    size_t at = npy_shape("|i1", "False", "(10, 2000000000)");
+    support_write(path, file, at);
+    ck_assert_int_eq(truncate(path, (off_t)at + 20000000000), 0); /* no byte of it on disk */
+    kvref_codes codes;
+    must_fail(kvref_codes_read(&codes, path, 10, 32768, &err),
+              KVREF_E_FORMAT,
+              err,
+              "expected 0 to 32768 frames, found shape (10, 2000000000)");
+    must_fail(kvref_codes_read(&codes, path, 9, 0, &err),
+              KVREF_E_FORMAT,
+              err,
+              "expected 1 to 9 books, found shape (10, 2000000000)");
+    at = npy_shape("|i1", "False", "(2, 3)");
+    support_write(path, file, at + 6);
+    must_fail(kvref_codes_read(&codes, path, 2, 2, &err), KVREF_E_FORMAT, err, "0 to 2 frames");
+    must_fail(kvref_codes_read(&codes, path, 1, 3, &err), KVREF_E_FORMAT, err, "1 to 1 books");
+    must(kvref_codes_read(&codes, path, 2, 3, &err), err);
+    kvref_codes_clear(&codes);
 }
 END_TEST
 
@@ -304,9 +330,10 @@ START_TEST(codes_that_cannot_be_written_or_read_are_io_errors)
     kvref_codes codes = {1, 1, code};
     const char *path = support_path(support_temp_dir(), "no/such/codes.npy");
     must_fail(kvref_codes_write(&codes, path, &err), KVREF_E_IO, err, path);
-    must_fail(kvref_codes_read(&codes, path, &err), KVREF_E_MISSING, err, path);
+    must_fail(kvref_codes_read(&codes, path, 0, 0, &err), KVREF_E_MISSING, err, path);
     ck_assert_ptr_null(codes.code);
-    must_fail(kvref_codes_read(&codes, support_temp_dir(), &err), KVREF_E_IO, err, "directory");
+    must_fail(
+        kvref_codes_read(&codes, support_temp_dir(), 0, 0, &err), KVREF_E_IO, err, "directory");
 }
 END_TEST
 
@@ -329,6 +356,7 @@ int main(void)
     tcase_add_test(tc, written_codes_are_numpy_bytes_and_read_back);
     tcase_add_test(tc, codes_without_a_frame_are_written_and_read_back);
     tcase_add_test(tc, a_dash_writes_to_standard_output);
+    tcase_add_test(tc, more_books_or_frames_than_asked_for_are_refused_before_memory_is_taken);
     tcase_add_test(tc, codes_that_cannot_be_written_or_read_are_io_errors);
     suite_add_tcase(suite, tc);
     return support_run(suite);

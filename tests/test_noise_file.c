@@ -4,6 +4,7 @@
 #include "tests/support.h"
 
 #include <math.h>
+#include <unistd.h>
 
 static kvref_error err;
 
@@ -116,12 +117,83 @@ START_TEST(noise_outside_zero_to_one_is_refused_by_place)
         memset(file + at, 0, 84 * sizeof(float));
         memcpy(file + at + 4 * number, &bad[i], 4);
         support_write(path, file, at + 84 * sizeof(float));
-        must_fail(kvref_noise_file(&noise, path, 3, 4, 3, &err),
+        must(kvref_noise_file(&noise, path, 3, 4, 3, &err), err);
+        float u[4];
+        kvref_draw draw = {.sample = 1, .frame = 2, .set = 3, .n_set = 4, .n = 4};
+        must(kvref_noise_fill(noise, u, &draw, &err), err);
+        draw.set = 2; /* numbers 6 to 9 */
+        must_fail(kvref_noise_fill(noise, u, &draw, &err),
                   KVREF_E_FORMAT,
                   err,
-                  "sample 1, frame 2, number 7");
+                  "noise.npy: sample 1, frame 2, number 7: expected 0 <= u < 1");
+        draw.index = (int32_t[]){0, 2}; /* 7 is not asked for */
+        draw.n = 2;
+        must(kvref_noise_fill(noise, u, &draw, &err), err);
+        kvref_noise_close(&noise);
+    }
+}
+END_TEST
+
+/* The same numbers whether little or big end first, C or Fortran order. */
+START_TEST(byte_order_and_axis_order_do_not_matter)
+{
+    int big = _i & 1, fortran = _i >> 1;
+    size_t at = npy_shape(big ? ">f4" : "<f4", fortran ? "True" : "False", "(2, 3, 4)");
+    for (int k = 0; k < 24; k++) {
+        int i = k % 2, j = k / 2 % 3, l = k / 6; /* Fortran: first axis fastest */
+        float value = (float)(fortran ? (i * 3 + j) * 4 + l : k) / 32;
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        at = put(at, bits, 4, big);
+    }
+    const char *path = support_path(support_temp_dir(), "order.npy");
+    support_write(path, file, at);
+    kvref_noise *noise;
+    must(kvref_noise_file(&noise, path, 1, 2, 2, &err), err);
+    for (int k = 0; k < 6; k++) {
+        float u[2];
+        const kvref_draw draw = {.sample = k / 3, .frame = k % 3, .set = 2, .n_set = 2, .n = 2};
+        must(kvref_noise_fill(noise, u, &draw, &err), err);
+        ck_assert(u[0] == (float)(4 * k + 2) / 32 && u[1] == (float)(4 * k + 3) / 32);
+    }
+    kvref_noise_close(&noise);
+}
+END_TEST
+
+START_TEST(other_dtypes_than_float32_are_refused)
+{
+    static const char *const descr[] = {"<f8", "<f2", "<i4"};
+    const char *path = support_path(support_temp_dir(), "other.npy");
+    kvref_noise *noise;
+    for (int i = 0; i < 3; i++) {
+        size_t at = npy_shape(descr[i], "False", "(1, 1, 2)");
+        support_write(path, file, at + 2 * (size_t)(descr[i][2] - '0'));
+        must_fail(kvref_noise_file(&noise, path, 1, 1, 1, &err),
+                  KVREF_E_FORMAT,
+                  err,
+                  "expected float32");
         ck_assert_ptr_null(noise);
     }
+    support_write(path, file, 20);
+    must_fail(kvref_noise_file(&noise, path, 1, 1, 1, &err), KVREF_E_FORMAT, err, "header");
+}
+END_TEST
+
+/* 12 TB of holes. */
+START_TEST(a_file_of_any_claimed_size_costs_only_what_is_drawn)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", support_path(support_temp_dir(), "holes.npy"));
+    size_t at = npy_shape("<f4", "False", "(1, 300000000000, 10)");
+    support_write(path, file, at);
+    ck_assert_int_eq(truncate(path, (off_t)at + 12000000000000), 0);
+    kvref_noise *noise;
+    float u[4];
+    const kvref_draw draw = {.frame = 2000000000, .set = 2, .n_set = 4, .n = 4};
+    must(kvref_noise_file(&noise, path, 3, 4, 2, &err), err);
+    must(kvref_noise_fill(noise, u, &draw, &err), err);
+    ck_assert(u[0] == 0 && u[3] == 0);
+    kvref_noise_close(&noise);
 }
 END_TEST
 
@@ -133,6 +205,9 @@ int main(void)
     tcase_add_test(tc, draws_outside_the_file_are_refused);
     tcase_add_test(tc, noise_files_of_another_shape_are_refused);
     tcase_add_test(tc, noise_outside_zero_to_one_is_refused_by_place);
+    tcase_add_loop_test(tc, byte_order_and_axis_order_do_not_matter, 0, 4);
+    tcase_add_test(tc, other_dtypes_than_float32_are_refused);
+    tcase_add_test(tc, a_file_of_any_claimed_size_costs_only_what_is_drawn);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

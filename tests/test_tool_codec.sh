@@ -119,7 +119,7 @@ bad() {
 bad a_negative_code "code of book 1, frame 2: expected 0 to 127, found -1" '<i8' C 10,3 '-(i == 5)'
 bad a_code_past_32_bits "book 0, frame 1 does not fit 32 bits" '<i8' C 10,3 '(i == 1) << 40'
 bad too_few_books "the codec has 10 books, found 9" '<i8' C 9,3 0
-bad too_many_books "the codec has 10 books, found 11" '<i8' C 11,3 0
+bad too_many_books "1 to 10 books, found shape (11, 3)" '<i8' C 11,3 0
 bad frames_before_books "the codec has 10 books, found 3" '<i8' C 3,10 0
 bad no_frames "there is not one frame" '<i8' C 10,0 0
 bad one_axis "expected 2 axes" '<i8' C 30 0

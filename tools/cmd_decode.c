@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* 13 hours: as many samples as the largest .wav holds. */
+enum { MAX_FRAME = 1 << 20 };
+
 typedef struct decode_args {
     codec_args codec;
     sound_args sound;
@@ -50,8 +53,14 @@ decode(sound_made *made, const char *command, const decode_args *a, kvref_error 
     KVREF_TRY(codec_check(&a->codec, err));
     KVREF_TRY(check_output("--output", a->out, err));
     KVREF_TRY(sound_format(&job.format, &a->sound, a->out, err));
-    kvref_status s = blame("CODES", kvref_codes_read(&codes, a->in, err), err);
-    if (s == KVREF_OK) s = codec_start(&codec, command, &a->codec, KVREF_CODEC_DECODE, err);
+    kvref_map probe; /* a wrong path is told before the codec is loaded */
+    KVREF_TRY(blame("CODES", kvref_map_open(&probe, a->in, err), err));
+    kvref_map_close(&probe);
+    kvref_status s = codec_start(&codec, command, &a->codec, KVREF_CODEC_DECODE, err);
+    if (s == KVREF_OK) {
+        int n_book = kvref_codec_about(codec)->n_book;
+        s = blame("CODES", kvref_codes_read(&codes, a->in, n_book, MAX_FRAME, err), err);
+    }
     job.codec = codec;
     if (s == KVREF_OK) s = sound_make(made, &job, err);
     kvref_codec_close(&codec);

@@ -4,17 +4,17 @@
 
 #include "base/frames.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_npy(const char *path)
+/* Told by content; what is no regular file is refused, so that a pipe cannot hold us up. */
+static kvref_status is_npy(bool *yes, const char *path, kvref_error *err)
 {
-    char magic[6] = {0};
-    FILE *f = fopen(path, "rb");
-    bool yes = f && fread(magic, 1, 6, f) == 6 && memcmp(magic, "\x93NUMPY", 6) == 0;
-    if (f) fclose(f);
-    return yes;
+    kvref_map map;
+    KVREF_TRY(kvref_map_open(&map, path, err));
+    *yes = map.n_byte >= 6 && memcmp(map.data, "\x93NUMPY", 6) == 0;
+    kvref_map_close(&map);
+    return KVREF_OK;
 }
 
 /* Room for n columns, filled by the caller. */
@@ -62,7 +62,7 @@ static kvref_status
 read_npy(kvref_frames *out, const char *path, const kvref_config *c, kvref_error *err)
 {
     kvref_codes codes = {0};
-    KVREF_TRY(kvref_codes_read(&codes, path, err));
+    KVREF_TRY(kvref_codes_read(&codes, path, 1 + c->n_codebook, c->max_seq_len, err));
     kvref_status s = from_codes(out, &codes, path, c, err);
     kvref_codes_clear(&codes);
     return s;
@@ -79,7 +79,7 @@ static kvref_status from_tensor(kvref_frames *out,
     if (!t)
         return kvref_fail(
             err, KVREF_E_MISSING, "%s: expected a tensor \"%s\", found none", path, name);
-    if (t->dtype != KVREF_I32 || t->n_dim != 2 || t->dim[1] != n_row || t->dim[0] > INT32_MAX)
+    if (t->dtype != KVREF_I32 || t->n_dim != 2 || t->dim[1] != n_row)
         return kvref_fail(
             err,
             KVREF_E_SHAPE,
@@ -91,6 +91,14 @@ static kvref_status from_tensor(kvref_frames *out,
             kvref_dtype_name(t->dtype),
             t->n_dim,
             t->n_dim ? (long long)t->dim[t->n_dim - 1] : 0);
+    if (t->dim[0] > c->max_seq_len)
+        return kvref_fail(err,
+                          KVREF_E_CAPACITY,
+                          "%s: %s: expected at most %d positions (max_seq_len), found %lld",
+                          path,
+                          name,
+                          c->max_seq_len,
+                          (long long)t->dim[0]);
     KVREF_TRY(reserve(out, path, (int)t->dim[0], c, err));
     if (t->n_byte) memcpy(out->value, t->data, t->n_byte);
     return KVREF_OK;
@@ -104,7 +112,9 @@ kvref_status frames_read(kvref_frames *out,
 {
     *out = (kvref_frames){.n_row = 1 + config->n_codebook};
     kvref_status s;
-    if (is_npy(path)) {
+    bool npy;
+    KVREF_TRY(is_npy(&npy, path, err));
+    if (npy) {
         s = read_npy(out, path, config, err);
     } else {
         kvref_file *file;

@@ -90,8 +90,10 @@ static kvref_status read_references(session *s, const text_args *t, kvref_error 
         const char *path = t->reference.item[i];
         kvref_codes *codes = &s->reference_codes[i];
         bool sound = strcmp(t->reference.by[i], "reference") == 0;
-        kvref_status read = sound ? s->encode(s->encode_user, codes, path, err)
-                                  : kvref_codes_read(codes, path, err);
+        const kvref_config *c = s->config;
+        kvref_status read =
+            sound ? s->encode(s->encode_user, codes, path, err)
+                  : kvref_codes_read(codes, path, c->n_codebook, c->max_seq_len, err);
         KVREF_TRY(blame(sound ? "--reference" : "--reference-codes", read, err));
         s->n_reference = i + 1;
         KVREF_TRY(

@@ -120,15 +120,22 @@ typedef struct kvref_codes {
 } kvref_codes;
 
 /* Reads an integer array [n_book, n_frame] of any integer dtype, C or Fortran order; values
- * outside int32, other ranks, no book, truncation and trailing bytes are errors. No frame is
- * none: a generation of one frame writes such a file. Who needs a frame refuses it
- * (kvref_prompt_build for a reference, kvref_codec_decode). Range against a codebook is the
- * caller's check: kvref_codes_check. */
-kvref_status kvref_codes_read(kvref_codes *out, const char *path, kvref_error *err);
+ * outside int32, other ranks, no book, truncation and trailing bytes are errors. So are more
+ * than max_book books or max_frame frames (0: any number), seen before any memory is taken: a
+ * file with holes may claim far more than it holds. No frame is none: a generation of one frame
+ * writes such a file. Who needs a frame refuses it (kvref_prompt_build for a reference,
+ * kvref_codec_decode). Range against a codebook is the caller's check: kvref_codes_check. */
+kvref_status kvref_codes_read(
+    kvref_codes *out, const char *path, int max_book, int max_frame, kvref_error *err);
 
 /* The same from memory; name is used in messages. */
-kvref_status kvref_codes_parse(
-    kvref_codes *out, const void *data, size_t n_byte, const char *name, kvref_error *err);
+kvref_status kvref_codes_parse(kvref_codes *out,
+                               const void *data,
+                               size_t n_byte,
+                               const char *name,
+                               int max_book,
+                               int max_frame,
+                               kvref_error *err);
 
 /* Requires n_book rows and 0 <= code < n_code; names the first bad position. No frame is good.
  */

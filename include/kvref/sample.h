@@ -64,8 +64,8 @@ kvref_status kvref_noise_mt19937(kvref_noise **out, uint64_t seed, kvref_error *
 kvref_status kvref_noise_counter(kvref_noise **out, uint64_t seed, kvref_error *err);
 
 /* A float32 .npy [sample, frame, 2*n_main + (N-1)*n_code]: a1, a2 (candidates in ascending id
- * order), then books 1..N-1. Values outside [0, 1) are an error. A draw outside the file's
- * samples or frames is CAPACITY. */
+ * order), then books 1..N-1. The file stays mapped and is read where a draw asks for it: a
+ * value outside [0, 1) is then FORMAT, a draw outside the file's samples or frames CAPACITY. */
 kvref_status kvref_noise_file(kvref_noise **out,
                               const char *path,
                               int n_main,

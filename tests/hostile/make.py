@@ -2,12 +2,15 @@
 """Makes hostile checkpoints of a sound one: folders m0, m1, ... and a list of them.
 
 usage: make.py BASE FOLDER GOLDEN_PTH
-The list "cases" has a line per folder: its name, the statuses that inspect may give, a title.
+The list "cases" has a line per folder: its name, the statuses that inspect may give, a title;
+the list "inputs" has one per bad input beside a sound model: title, arguments and status, as JSON.
 """
+import json
 import os
 import sys
 
 import archives
+import inputs
 import texts
 import weights
 from files import Base, copy
@@ -27,6 +30,9 @@ def main():
             make(os.path.join(work, f"m{i}"))
             wanted = ",".join(map(str, want if isinstance(want, tuple) else (want,)))
             f.write(f"m{i}\t{wanted}\t{ascii(name)}\n")
+    with open(os.path.join(work, "inputs"), "w", encoding="utf-8") as f:
+        for case in inputs.cases(base, work):
+            f.write(json.dumps(case) + "\n")
 
 
 main()

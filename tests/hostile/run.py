@@ -2,9 +2,12 @@
 """Hostile checkpoints against the program: each must end with status 2 (inspect may say 1 where
 the files can be read but do not fit), a message of one line, little memory and little time.
 
+The bad inputs of the list "inputs" must end with their status, likewise.
+
 usage: run.py PROGRAM FOLDER RSS_LIMIT_MB SECONDS, after make.py has filled FOLDER. A started
 program begins with the memory of this one on its record, so that this one stays small.
 """
+import json
 import os
 import sys
 import time
@@ -48,38 +51,44 @@ def faults(command, result, allowed, limits):
         yield f"{seconds:.2f} s"
 
 
-def main():
-    program, work = sys.argv[1:3]
-    limits = (float(sys.argv[3]), float(sys.argv[4]))
-    codes = os.path.join(work, "codes.npy")
-    worst, n_bad, n_run, n_case = [0, 0], 0, 0, 0
+def every(work, codes):
+    """(title, arguments, statuses allowed) of every run"""
     for line in open(os.path.join(work, "cases"), encoding="utf-8"):
         folder, wanted, name = line.rstrip("\n").split("\t")
         folder = os.path.join(work, folder)
         inspect = {int(s) for s in wanted.split(",")}
         speak = {0} if inspect == {0} else {2}
         options = ["--text", "Hi", "-o", codes, "--max-new-tokens", "3", "--threads", "1"]
-        n_case += 1
-        for command, args, allowed in (
-            ("inspect", ["inspect", folder], inspect),
-            ("generate", ["generate", "--model", folder] + options, speak),
-        ):
-            result = run(program, args, work)
-            wrong = list(faults(command, result, allowed, limits))
-            if os.path.exists(codes) != (command == "generate" and result[0] == 0):
-                wrong.append("output file does not agree with the status")
-            if os.path.exists(codes):
-                os.unlink(codes)
-            worst = [max(worst[0], result[2]), max(worst[1], result[3])]
-            n_run += 1
-            if wrong:
-                n_bad += 1
-                print(f"not ok {command} {name}: {'; '.join(wrong)}")
-                print("    " + repr(result[1][:300]))
+        yield name, ["inspect", folder], inspect
+        yield name, ["generate", "--model", folder] + options, speak
+    for line in open(os.path.join(work, "inputs"), encoding="utf-8"):
+        name, args, status = json.loads(line)
+        yield name, args, {status}
+
+
+def main():
+    program, work = sys.argv[1:3]
+    limits = (float(sys.argv[3]), float(sys.argv[4]))
+    codes = os.path.join(work, "codes.npy")
+    worst, n_bad, n_run, titles = [0, 0], 0, 0, set()
+    for name, args, allowed in every(work, codes):
+        result = run(program, args, work)
+        wrong = list(faults(args[0], result, allowed, limits))
+        if os.path.exists(codes) != (args[0] != "inspect" and result[0] == 0):
+            wrong.append("output file does not agree with the status")
+        if os.path.exists(codes):
+            os.unlink(codes)
+        worst = [max(worst[0], result[2]), max(worst[1], result[3])]
+        n_run += 1
+        titles.add(name)
+        if wrong:
+            n_bad += 1
+            print(f"not ok {args[0]} {name}: {'; '.join(wrong)}")
+            print("    " + repr(result[1][:300]))
     if os.path.exists("owned"):
         n_bad += 1
         print("not ok a pickle was executed")
-    print(f"{n_case} checkpoints, {n_run} runs, {n_bad} wrong; worst {worst[0]:.0f} MB, {worst[1]:.2f} s")
+    print(f"{len(titles)} checkpoints and inputs, {n_run} runs, {n_bad} wrong; worst {worst[0]:.0f} MB, {worst[1]:.2f} s")
     sys.exit(1 if n_bad else 0)
 
 
