@@ -36,7 +36,7 @@ static const char *const fast_names[REF_N_POINT] = {
     "fast.out",
     "fast.norm",
     "fast.logits",
-    NULL, /* hidden is the slow side's */
+    NULL, /* hidden is the slow transformer's */
 };
 
 static kvref_tap_level level_of(ref_point point)
@@ -58,10 +58,11 @@ static kvref_tap_level level_of(ref_point point)
 }
 
 /* Heads in a row (0: not split) and the row's width. */
-static int width_of(const kvref_decoder *d, const ref_side *side, ref_point point, int *head)
+static int
+width_of(const kvref_decoder *d, const ref_transformer *net, ref_point point, int *head)
 {
     const kvref_config *c = &d->config;
-    const kvref_stack *s = side->stack;
+    const kvref_stack *s = net->stack;
     *head = 0;
     switch (point) {
     case REF_Q:
@@ -75,7 +76,7 @@ static int width_of(const kvref_decoder *d, const ref_side *side, ref_point poin
     case REF_FFN_ACT:
         return s->d_ff;
     case REF_LOGITS:
-        return side == &d->slow ? c->n_vocab : c->n_code;
+        return net == &d->slow ? c->n_vocab : c->n_code;
     case REF_HIDDEN:
         return c->fast.d_model;
     default:
@@ -84,7 +85,7 @@ static int width_of(const kvref_decoder *d, const ref_side *side, ref_point poin
 }
 
 void ref_tap(const kvref_decoder *d,
-             const ref_side *side,
+             const ref_transformer *net,
              ref_point point,
              int layer,
              int first,
@@ -94,8 +95,8 @@ void ref_tap(const kvref_decoder *d,
     const kvref_tap *tap = &d->opts.tap;
     if (!tap->fn || tap->level < level_of(point)) return;
     kvref_tap_data data = {
-        .name = side->tap[point], .layer = layer, .first = first, .n_row = n_row, .x = x};
-    data.width = width_of(d, side, point, &data.head);
+        .name = net->tap[point], .layer = layer, .first = first, .n_row = n_row, .x = x};
+    data.width = width_of(d, net, point, &data.head);
     tap->fn(tap->user, &data);
 }
 

@@ -47,14 +47,14 @@ static size_t product(int a, int b)
     return (size_t)a * (size_t)b;
 }
 
-static void layout_side(arena *a, ref_side *side, int capacity)
+static void layout_transformer(arena *a, ref_transformer *net, int capacity)
 {
-    const kvref_stack *s = side->stack;
-    size_t n_byte = ref_kv_init(&side->kv, s->n_layer, s->n_kv_head, s->d_head, capacity);
-    side->kv.base = take(a, n_byte, 1, MAP_ALIGN);
-    side->rope.freq = floats(a, 1, (size_t)s->d_head / 2);
-    side->rope.cosine = floats(a, capacity, (size_t)s->d_head / 2);
-    side->rope.sine = floats(a, capacity, (size_t)s->d_head / 2);
+    const kvref_stack *s = net->stack;
+    size_t n_byte = ref_kv_init(&net->kv, s->n_layer, s->n_kv_head, s->d_head, capacity);
+    net->kv.base = take(a, n_byte, 1, MAP_ALIGN);
+    net->rope.freq = floats(a, 1, (size_t)s->d_head / 2);
+    net->rope.cosine = floats(a, capacity, (size_t)s->d_head / 2);
+    net->rope.sine = floats(a, capacity, (size_t)s->d_head / 2);
 }
 
 static void layout_rows(arena *a, kvref_decoder *d)
@@ -85,8 +85,8 @@ static void layout(arena *a, kvref_decoder *d, int n_worker)
     const kvref_config *c = &d->config;
     const kvref_stack *s = &c->slow, *f = &c->fast;
     int capacity = d->opts.capacity;
-    layout_side(a, &d->slow, capacity);
-    layout_side(a, &d->fast, c->n_codebook);
+    layout_transformer(a, &d->slow, capacity);
+    layout_transformer(a, &d->fast, c->n_codebook);
     layout_rows(a, d);
     d->tools.panel = floats(a, n_worker, d->tools.panel_size);
     d->tools.score_size =

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Linear layer: y[t, o] = R(sum over i of w[o, i] x[t, i] + bias[o]); linear_naive.c defines
- * it.
+/* Linear layer: y[t, o] = R(sum over i of w[o, i] x[t, i] + bias[o]), as linear_naive.c
+ * defines it.
  *
  * A row of w makes one output, and one decode step (T = 1) reads every weight exactly once: it
- * is as fast as memory. So weights stay in checkpoint dtype, half the bytes of float32, and are
- * widened, exactly, on the way. Work is cut into panels, a few rows of w each: outputs are
- * disjoint, so who computes which panel cannot matter. Several rows of x share one widening.
+ * is as fast as memory. So weights stay in checkpoint dtype, half the bytes of float32, and
+ * become float32, exactly, when they are multiplied; for bfloat16 that is a shift. Work is cut
+ * into panels, a few rows of w each: outputs are disjoint, so who computes which panel cannot
+ * matter, and all rows of x meet a panel while it is in the cache.
  *
  * exact: the order of linear_naive.c, by the loops of lanes.h.
  * blas: from REF_BLAS_ROWS rows of x up, OpenBLAS multiplies the panel; its order is its own.
@@ -91,7 +92,8 @@ static void panel(const linear_call *a, const ref_matrix *m, int worker, int fir
 {
     const ref_tools *tools = a->tools;
     kvref_weight w = ref_rows(m->w, first, n);
-    if (a->n_row > 1 && w.dtype != KVREF_F32) {
+    bool costly = w.dtype == KVREF_F16 && a->n_row > 2; /* to widen once for each row of x */
+    if (w.dtype != KVREF_F32 && (a->blas || costly)) {
         float *wide = tools->panel + (size_t)worker * tools->panel_size;
         tools->simd->widen(wide, w.data, w.dtype, (size_t)n * (size_t)w.n_col);
         w = (kvref_weight){wide, KVREF_F32, n, w.n_col};

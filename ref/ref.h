@@ -199,14 +199,14 @@ size_t ref_attention_scratch(int n_head, int n_kv_head, int d_head, int capacity
 
 /* ---- block.c, slow.c, fast.c, decoder.c ---- */
 
-/* One of the two transformers. */
-typedef struct ref_side {
+/* One of the two transformers, slow or fast: its weights, cache and rotation tables. */
+typedef struct ref_transformer {
     const kvref_stack *stack;
     const kvref_layer *layer; /* [L] */
     const char *const *tap;   /* names, by ref_point */
     ref_kv kv;
     ref_rope rope;
-} ref_side;
+} ref_transformer;
 
 /* Where taps sit, in the order of a call. */
 typedef enum ref_point {
@@ -233,7 +233,7 @@ struct kvref_decoder {
     kvref_decoder_opts opts;
     ref_tools tools;
     ref_attention *attention;
-    ref_side slow, fast;
+    ref_transformer slow, fast;
     int n_pos;       /* positions held                                       */
     int n_call;      /* slow calls since position 0: the frame index of taps */
     int book;        /* last codebook position fed in this frame, 0: none    */
@@ -259,7 +259,7 @@ struct kvref_decoder {
 
 /* Hands x [n_row, ..] to the tap when its level includes the point. */
 void ref_tap(const kvref_decoder *d,
-             const ref_side *side,
+             const ref_transformer *net,
              ref_point point,
              int layer,
              int first,
@@ -268,8 +268,12 @@ void ref_tap(const kvref_decoder *d,
 
 /* d->x [T, D] through one layer, in place, at positions first..first+T-1. Adds what attention
  * reads to *count. */
-void ref_block(
-    kvref_decoder *d, ref_side *side, int layer, int first, int n_row, kvref_kv_count *count);
+void ref_block(kvref_decoder *d,
+               ref_transformer *net,
+               int layer,
+               int first,
+               int n_row,
+               kvref_kv_count *count);
 
 /* layout.c: copies config and options with their defaults filled in; reserves one mapping and
  * points every array into it. */

@@ -22,6 +22,8 @@ static const char *const names[] = {
     "fast.attn_out",  "fast.ffn_norm",  "fast.ffn_act",  "fast.ffn_out", "fast.out",
     "fast.norm",      "fast.logits"};
 
+enum { PROMPT = REF_ROWS + 2 };
+
 static int index_of(const char *name)
 {
     for (int i = 0; i < 27; i++)
@@ -42,18 +44,20 @@ static void listen(void *user, const kvref_tap_data *t)
     memcpy(h->x, t->x + (size_t)((t->n_row - 1) * t->width), (size_t)t->width * sizeof *t->x);
 }
 
-/* Calls of each name in: a prefill of 130 (two blocks of rows), one step, one frame. */
+/* Calls of each name in: a prefill of PROMPT positions (two blocks of rows), one step, one
+ * frame. */
 static void count_taps(kvref_tap_level level, heard *h, kvref_config *config)
 {
     *config = world_odd();
     world w;
     world_open(&w, config, KVREF_BF16, 0);
-    kvref_decoder *d = world_decoder(&w, (kvref_decoder_opts){.tap = {listen, h, level}});
-    int32_t *frames = world_frames(config, 131, 1);
+    kvref_decoder *d = world_decoder(
+        &w, (kvref_decoder_opts){.capacity = PROMPT + 1, .tap = {listen, h, level}});
+    int32_t *frames = world_frames(config, PROMPT + 1, 1);
     float logits[64];
     kvref_error err;
-    must(ref_slow(d, logits, frames, 130, &err), err);
-    must(ref_slow(d, logits, frames + 130 * 6, 1, &err), err);
+    must(ref_slow(d, logits, frames, PROMPT, &err), err);
+    must(ref_slow(d, logits, frames + (size_t)(PROMPT * 6), 1, &err), err);
     for (int book = 1; book < 5; book++) must(ref_fast(d, logits, book, 0, &err), err);
     ref_decoder_close(&d);
     free(frames);
@@ -89,12 +93,12 @@ START_TEST(taps_carry_position_layer_and_shape)
     static const struct {
         const char *name;
         int layer, first, n_row, head, width;
-    } want[] = {{"slow.embed", -1, 130, 1, 0, 40},
-                {"slow.q", 2, 130, 1, 6, 60},
-                {"slow.k", 2, 130, 1, 3, 30},
-                {"slow.attn", 2, 130, 1, 6, 60},
-                {"slow.ffn_act", 2, 130, 1, 0, 72},
-                {"slow.out", 2, 130, 1, 0, 40},
+    } want[] = {{"slow.embed", -1, PROMPT, 1, 0, 40},
+                {"slow.q", 2, PROMPT, 1, 6, 60},
+                {"slow.k", 2, PROMPT, 1, 3, 30},
+                {"slow.attn", 2, PROMPT, 1, 6, 60},
+                {"slow.ffn_act", 2, PROMPT, 1, 0, 72},
+                {"slow.out", 2, PROMPT, 1, 0, 40},
                 {"slow.norm", -1, 1, 1, 0, 40},
                 {"slow.logits", -1, 1, 1, 0, 150},
                 {"slow.hidden", -1, 1, 1, 0, 24},

@@ -43,9 +43,9 @@ typedef struct kvref_decoder_opts {
 
 typedef struct kvref_decoder kvref_decoder;
 
-/* What the attention of one transformer layer has read, counted where it reads. prefix: for
- * each query, kv_len rows of every key/value head. full: for each query, all rows of every
- * query head's expanded copy; bytes include the making of the copies. */
+/* What the attention of one transformer layer has read, counted where rows are passed to it.
+ * prefix: for each query, kv_len rows of every key/value head. full: for each query, all rows
+ * of every query head's expanded copy; bytes include the making of the copies. */
 typedef struct kvref_kv_count {
     uint64_t k_rows, v_rows; /* rows of E values, summed over key/value heads */
     uint64_t bytes;
