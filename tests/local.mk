@@ -332,3 +332,8 @@ check_PROGRAMS += %D%/test_codec_weights
 %C%_test_codec_weights_SOURCES = %D%/test_codec_weights.c $(codec_toy)
 %C%_test_codec_weights_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_codec_weights_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_mutants
+%C%_test_mutants_SOURCES = %D%/test_mutants.c %D%/golden.c %D%/golden.h
+%C%_test_mutants_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_mutants_LDADD = $(TEST_LIBS)
