@@ -2,7 +2,12 @@
 /* OpenBLAS: which kernels it chose, and whether they are right.
  *
  * Debian's 0.3.21 takes its Prescott kernels on CPUs that are newer than itself, and is then
- * four times slower than it could be. The names below are those of openblas_get_corename. */
+ * four times slower than it could be. The names below are those of openblas_get_corename. The
+ * choice is made when the library is loaded, so a program can only note it, or start again with
+ * OPENBLAS_CORETYPE set.
+ *
+ * Kernels that are wrong for some shape have been released before, so a few small products of
+ * awkward shapes are checked against double before any result is trusted. */
 #include "kvref/blas.h"
 
 #include "ref/ref.h"
@@ -25,6 +30,7 @@ static int kernel_class(const char *core)
     return 0;
 }
 
+/* In the same classes, what this CPU could run. */
 static int cpu_class(void)
 {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
@@ -61,7 +67,9 @@ static void fill(float *x, int n, unsigned seed)
 
 #define MAX_SIZE 67
 
-/* y [m, n] = x [m, k] w [n, k]^T. */
+/* y [m, n] = x [m, k] w [n, k]^T, each element within 2 sqrt(k) u sum|x w| + u |y| of a sum in
+ * double, u = 2^-24: rounding errors of k terms grow like a random walk, and twice that is
+ * still far below one wrong term. y starts as NaN, so an element left out is found too. */
 static kvref_status test_shape(int m, int n, int k, kvref_error *err)
 {
     float x[MAX_SIZE * MAX_SIZE], w[MAX_SIZE * MAX_SIZE], y[MAX_SIZE * MAX_SIZE];

@@ -12,6 +12,7 @@
  * itself. That is why a prompt may be fed whole, in chunks or one by one. */
 #include "ref/ref.h"
 
+/* The residual stream: each half of a layer adds to x and never replaces it. */
 static void add(float *x, const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++) x[i] = ref_round(x[i] + y[i]);
@@ -42,6 +43,7 @@ static void attention(kvref_decoder *d,
     ref_tap(d, net, REF_V, layer, first, n_row, d->v);
     ref_kv_append(&net->kv, layer, first, d->k, d->v, n_row);
 
+    /* Workers count apart, so that they share nothing; the sum is the same for any number. */
     int n_worker = kvref_pool_size(tools->pool);
     for (int i = 0; i < n_worker; i++) tools->count[i] = (kvref_kv_count){0};
     d->attention(tools, d->mixed, d->q, &net->kv, layer, first, n_row, s->n_head);

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and closing a decoder, the choice of its variants, and its taps. */
+/* Opening and closing a decoder, the choice of its variants, and its taps.
+ *
+ * A decoder borrows the weights and owns one mapping with everything else (layout.c). Variants
+ * are chosen here, once: a function pointer for the form of attention, another set for the
+ * instruction set, a flag for products. After that no call asks which variant it is in.
+ *
+ * A tap hands intermediate arrays to whoever compares them with another implementation. The
+ * points are named the same everywhere, so the first name that differs is the step that does.
+ */
 #include "ref/ref.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
+/* Indexed by ref_point; both lists are in dataflow order. */
 static const char *const slow_names[REF_N_POINT] = {
     "slow.embed",
     "slow.attn_norm",
@@ -39,6 +48,8 @@ static const char *const fast_names[REF_N_POINT] = {
     NULL, /* hidden is the slow transformer's */
 };
 
+/* The lowest level that reports a point: what leaves a frame, what leaves a layer (and the
+ * cache), or every operation in between. */
 static kvref_tap_level level_of(ref_point point)
 {
     switch (point) {

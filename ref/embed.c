@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+/* x [D] += codes [N] looked up in table [N*K, D]: book b has rows b*K .. b*K+K-1. work [2, D].
+ */
 static void add_codes(const ref_tools *tools,
                       float *x,
                       const int32_t *code,

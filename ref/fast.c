@@ -41,7 +41,7 @@ kvref_status ref_fast(kvref_decoder *d, float *logits, int book, int32_t code, k
     const kvref_weights *w = d->weights;
     int width = c->fast.d_model;
     KVREF_TRY(check(d, book, code, err));
-    int first = book == 1 ? 0 : book, n_row = book - first + 1;
+    int first = book == 1 ? 0 : book, n_row = book - first + 1; /* book 1: positions 0 and 1 */
     float *last = d->x + (size_t)(n_row - 1) * (size_t)width;
     if (book == 1) {
         d->fast_count = (kvref_kv_count){0};

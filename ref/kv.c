@@ -26,6 +26,8 @@ size_t ref_kv_init(ref_kv *kv, int n_layer, int n_head, int d_head, int capacity
     return n_byte;
 }
 
+/* Positions lie inside a head, [L, 2, G, C, E]: the rows that one query head reads follow one
+ * another in memory. With positions outermost they would be G * E floats apart. */
 float *ref_kv_head(const ref_kv *kv, int layer, int value, int head)
 {
     size_t index = ((size_t)layer * 2 + (size_t)value) * (size_t)kv->n_head + (size_t)head;

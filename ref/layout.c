@@ -16,6 +16,8 @@ typedef struct arena {
     bool too_large;
 } arena;
 
+/* The next n * size bytes at a multiple of align. While counting there is no address yet, and
+ * NULL is returned. A size that does not fit size_t is noted once and reported at the end. */
 static void *take(arena *a, size_t n, size_t size, size_t align)
 {
     size_t start, n_byte;
@@ -57,6 +59,8 @@ static void layout_transformer(arena *a, ref_transformer *net, int capacity)
     net->rope.sine = floats(a, capacity, (size_t)s->d_head / 2);
 }
 
+/* Scratch of one piece of a call. The two transformers take turns, so they share it: each
+ * array is as wide as the wider of them needs. */
 static void layout_rows(arena *a, kvref_decoder *d)
 {
     const kvref_stack *s = &d->config.slow, *f = &d->config.fast;
@@ -80,6 +84,8 @@ static void layout_rows(arena *a, kvref_decoder *d)
     d->tools.panel_size = (blas ? REF_BLAS_PANEL : REF_PANEL) * widest;
 }
 
+/* Everything. What only some options need is only laid out for them: copies of the cache for
+ * the full form, all V logits when a tap wants them. */
 static void layout(arena *a, kvref_decoder *d, int n_worker)
 {
     const kvref_config *c = &d->config;
@@ -116,6 +122,7 @@ void ref_prepare(kvref_decoder *d, const kvref_config *config, const kvref_decod
     d->n_candidate = kvref_config_candidates(config, NULL, 0);
 }
 
+/* A decoder that never gets memory: layout() only needs its sizes. */
 size_t kvref_ref_bytes(const kvref_config *config, const kvref_decoder_opts *opts)
 {
     kvref_decoder d = {0};
@@ -125,6 +132,7 @@ size_t kvref_ref_bytes(const kvref_config *config, const kvref_decoder_opts *opt
     return a.too_large ? SIZE_MAX : a.used + MAP_ALIGN;
 }
 
+/* MAP_NORESERVE: the address space of a whole capacity is promised, its memory is not. */
 kvref_status ref_reserve(kvref_decoder *d, kvref_error *err)
 {
     int n_worker = kvref_pool_size(d->tools.pool);

@@ -44,6 +44,8 @@ typedef struct ref_simd {
     const char *name;
     void (*product)(const ref_product *a);
     void (*widen)(float *y, const void *w, kvref_dtype dtype, size_t n);
+    /* Weighted sum of rows: y[e] = sum over r of p[r] v[r, e], r ascending. y [n_col],
+     * p [n_row], v [n_row, n_col]. */
     void (*mix)(float *y, const float *p, const float *v, int n_row, int n_col);
 } ref_simd;
 

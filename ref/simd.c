@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The loops of lanes.h compiled for several instruction sets; the best that this CPU has is
- * chosen when a decoder is opened. All give the same bits (tests/test_linear.c). */
+ * chosen when a decoder is opened. All give the same bits (tests/test_linear.c).
+ *
+ * What differs is the width W, how 16-bit weights become float32, and how many dot products run
+ * side by side: as many as the registers hold. Notice that nothing here says -march: one
+ * program holds all three, and a CPU without AVX never meets an instruction of it. */
 #include "ref/ref.h"
 
 #include <string.h>
@@ -42,6 +46,7 @@ static const ref_simd base = {"base", product_base, widen_base, mix_base};
 
 #ifdef __x86_64__
 
+/* 16 registers of 8 floats: 4 x 2 or 2 x 2 x 2 of them are lanes, the rest hold w and x. */
 #define W         8
 #define NAME(x)   x##_avx2
 #define TARGET    __attribute__((target("avx2,f16c")))
@@ -52,6 +57,7 @@ static const ref_simd base = {"base", product_base, widen_base, mix_base};
 #define TILE_X    2
 #include "ref/lanes.h"
 
+/* 32 registers of 16 floats: one is a whole set of lanes, 4 x 4 of them make a tile. */
 #define W         16
 #define NAME(x)   x##_avx512
 #define TARGET    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))

@@ -6,7 +6,10 @@
  * last position alone gets a final norm, logits, and a hidden state for the fast transformer.
  *
  * Long calls go through all layers in pieces of REF_ROWS rows, so scratch does not grow with
- * T; rows do not depend on where a piece ends. */
+ * T; rows do not depend on where a piece ends. That holds because a row meets others in
+ * attention only, and there it sees the cache, not the piece.
+ *
+ * Nothing is written before all frames of a call have been checked. */
 #include "ref/ref.h"
 
 #include "base/frames.h"
@@ -40,6 +43,8 @@ static void candidate_logits(const kvref_decoder *d, float *logits, const float 
     }
 }
 
+/* logits [A] from z [D]. Of V rows of the head only the A candidates can be drawn, so only they
+ * are multiplied, unless somebody wants to see all: both ways give the candidates' bits. */
 static void logits_of(const kvref_decoder *d, float *logits, const float *z)
 {
     if (!d->all_logits) {
@@ -93,6 +98,8 @@ ref_slow(kvref_decoder *d, float *logits, const int32_t *frames, int n_frame, kv
     return KVREF_OK;
 }
 
+/* The cache is not touched: rows from pos on are simply no longer part of the prefix, and the
+ * next call writes over them. */
 kvref_status ref_rewind(kvref_decoder *d, int pos, kvref_error *err)
 {
     if (pos < 0 || pos > d->n_pos)

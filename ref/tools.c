@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Spreading tasks over the pool. */
+/* Spreading tasks over the pool.
+ *
+ * Notice what the rule "a task writes its own outputs" buys: no result depends on the number
+ * of threads or on who was first, so a test on one thread vouches for all. */
 #include "ref/ref.h"
 
 void ref_run(const ref_tools *tools,
