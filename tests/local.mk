@@ -164,6 +164,7 @@ check_PROGRAMS += %D%/test_generate_draws
 check_PROGRAMS += %D%/test_generate_faults
 %C%_test_generate_faults_SOURCES = %D%/test_generate_faults.c %D%/fake.c %D%/fake.h
 %C%_test_generate_faults_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_generate_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 %C%_test_generate_faults_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_generate_golden

@@ -158,6 +158,87 @@ START_TEST(a_tap_changes_no_bit)
 }
 END_TEST
 
+/* All rows of k and v that came, and the rows that joined the two transformers. */
+typedef struct kept {
+    float row[2][4][32][64]; /* [k or v, layer, position, G*E] */
+    float hidden[8][64];     /* [frame]                        */
+    float fast_in[8][64];    /* [frame]                        */
+    int n_frame;
+} kept;
+
+static void keep(void *user, const kvref_tap_data *t)
+{
+    kept *k = user;
+    size_t n = (size_t)t->width * sizeof *t->x;
+    int value = strcmp(t->name, "slow.v") == 0;
+    if (value || strcmp(t->name, "slow.k") == 0)
+        for (int i = 0; i < t->n_row; i++)
+            memcpy(k->row[value][t->layer][t->first + i], t->x + (ptrdiff_t)i * t->width, n);
+    if (strcmp(t->name, "slow.hidden") == 0) memcpy(k->hidden[t->first], t->x, n);
+    if (strcmp(t->name, "fast.embed") == 0 && t->first == 0)
+        memcpy(k->fast_in[k->n_frame++], t->x, n);
+}
+
+/* A prefill of 9 and 4 steps, every book of each frame. */
+static kvref_decoder *decode_kept(const world *w, kept *k)
+{
+    const kvref_config *c = &w->config;
+    kvref_decoder *d = world_decoder(
+        w, (kvref_decoder_opts){.capacity = 30, .tap = {keep, k, KVREF_TAP_LAYERS}});
+    int32_t *frames = world_frames(c, 13, 1);
+    size_t n_row = (size_t)c->n_codebook + 1;
+    float logits[64];
+    kvref_error err;
+    for (int at = 0, n = 9; at < 13; at += n, n = 1) {
+        must(ref_slow(d, logits, frames + (size_t)at * n_row, n, &err), err);
+        for (int book = 1; book < c->n_codebook; book++)
+            must(ref_fast(d, logits, book, 0, &err), err);
+    }
+    free(frames);
+    return d;
+}
+
+START_TEST(the_cache_holds_the_keys_and_values_that_are_used_bit_for_bit)
+{
+    kvref_config config = _i ? world_odd() : world_tiny();
+    world w;
+    static kept k;
+    world_open(&w, &config, KVREF_BF16, 0);
+    kvref_decoder *d = decode_kept(&w, &k);
+    size_t width = (size_t)config.slow.d_head;
+    ck_assert_int_eq(d->n_pos, 13);
+    for (int value = 0; value < 2; value++)
+        for (int l = 0; l < config.slow.n_layer; l++)
+            for (int g = 0; g < config.slow.n_kv_head; g++) {
+                const float *row = ref_kv_head(&d->slow.kv, l, value, g);
+                for (size_t p = 0; p < 13; p++)
+                    ck_assert_mem_eq(row + p * width,
+                                     k.row[value][l][p] + (size_t)g * width,
+                                     width * sizeof(float));
+            }
+    ref_decoder_close(&d);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(the_fast_part_of_a_frame_begins_with_the_hidden_state_of_that_frame)
+{
+    kvref_config config = _i ? world_odd() : world_tiny();
+    world w;
+    static kept k;
+    world_open(&w, &config, KVREF_BF16, 0);
+    kvref_decoder *d = decode_kept(&w, &k);
+    size_t n_byte = (size_t)config.fast.d_model * sizeof(float);
+    ck_assert_int_eq(k.n_frame, 5);
+    for (int f = 0; f < 5; f++) {
+        ck_assert_mem_eq(k.fast_in[f], k.hidden[f], n_byte);
+        if (f) ck_assert_mem_ne(k.fast_in[f], k.hidden[f - 1], n_byte);
+    }
+    ref_decoder_close(&d);
+    world_close(&w);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("taps");
@@ -165,6 +246,10 @@ int main(void)
     tcase_add_test(tc, each_tap_level_reports_what_it_promises);
     tcase_add_test(tc, taps_carry_position_layer_and_shape);
     tcase_add_loop_test(tc, a_tap_changes_no_bit, 0, 2);
+    tcase_add_loop_test(
+        tc, the_cache_holds_the_keys_and_values_that_are_used_bit_for_bit, 0, 2);
+    tcase_add_loop_test(
+        tc, the_fast_part_of_a_frame_begins_with_the_hidden_state_of_that_frame, 0, 2);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
