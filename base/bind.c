@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives every demanded tensor its view into the file, after comparing shape and dtype. q, k and
  * v come as one fused wqkv, cut here into three views of rows, or as three tensors (spec 01
- * section 3.3); the same for their biases. Nothing is copied. */
+ * section 3.3); the same for their biases. Nothing is copied but what is not contiguous. */
 #include "base/bind.h"
 
 #include <stdlib.h>
@@ -56,6 +56,7 @@ take(const kvref_tensor **out, binder *b, const kvref_tensor_spec *spec, kvref_e
     kvref_named *n = kvref_names_find(&b->names, spec->name);
     const kvref_tensor *t = n ? n->tensor : NULL;
     KVREF_TRY(kvref_tensor_check(t, spec, t ? kvref_file_path_of(b->file, t) : b->dir, err));
+    KVREF_TRY(kvref_tensor_load(t, err));
     n->used = true;
     *out = t;
     return KVREF_OK;

@@ -113,18 +113,44 @@ kvref_status kvref_file_add(kvref_file *f,
         kvref_grow((void **)&f->entry, &f->cap_entry, f->n_entry + 1, sizeof f->entry[0], err));
     char *copy = strndup(name, n_name);
     if (!copy) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    f->entry[f->n_entry] = (kvref_entry){*tensor, part};
+    f->entry[f->n_entry] = (kvref_entry){.tensor = *tensor, .part = part};
     f->entry[f->n_entry++].tensor.name = copy;
     return KVREF_OK;
 }
 
-kvref_status kvref_file_block(kvref_file *f, void **out, size_t n_byte, kvref_error *err)
+kvref_status kvref_file_add_view(kvref_file *f,
+                                 int part,
+                                 const char *name,
+                                 size_t n_name,
+                                 const kvref_tensor *tensor,
+                                 const kvref_view *view,
+                                 kvref_error *err)
 {
-    KVREF_TRY(
-        kvref_grow((void **)&f->block, &f->cap_block, f->n_block + 1, sizeof f->block[0], err));
-    *out = malloc(n_byte ? n_byte : 1);
-    if (!*out) return kvref_fail(err, KVREF_E_MEMORY, "out of memory (%zu bytes)", n_byte);
-    f->block[f->n_block++] = *out;
+    KVREF_TRY(kvref_file_add(f, part, name, n_name, tensor, err));
+    kvref_entry *e = &f->entry[f->n_entry - 1];
+    e->view = malloc(sizeof *view);
+    if (!e->view) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    *e->view = *view;
+    e->tensor.data = NULL;
+    return KVREF_OK;
+}
+
+kvref_status kvref_tensor_load(const kvref_tensor *tensor, kvref_error *err)
+{
+    kvref_entry *e = (kvref_entry *)tensor;
+    if (!e->view || e->gathered) return KVREF_OK;
+    e->gathered = malloc(tensor->n_byte);
+    if (!e->gathered)
+        return kvref_fail(err,
+                          KVREF_E_MEMORY,
+                          "tensor %s: out of memory (%zu bytes)",
+                          tensor->name,
+                          tensor->n_byte);
+    kvref_view_gather(e->gathered,
+                      e->view,
+                      tensor,
+                      (int64_t)(tensor->n_byte / kvref_dtype_size(tensor->dtype)));
+    e->tensor.data = e->gathered;
     return KVREF_OK;
 }
 
@@ -205,13 +231,14 @@ kvref_file_open(kvref_file **out, const char *path, const kvref_log *log, kvref_
     return s;
 }
 
-/* Whether dir/name exists; another failure than absence is left for the opening to report. */
+/* Whether dir/name exists, be it a link to nothing; another failure than absence is left for
+ * the opening to report. */
 static kvref_status probe(char **path, const char *dir, const char *name, kvref_error *err)
 {
     struct stat st;
     *path = kvref_path_join(dir, name);
     if (!*path) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    if (stat(*path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    if (lstat(*path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
         free(*path);
         *path = NULL;
     }
@@ -281,6 +308,13 @@ const char *kvref_file_path_of(const kvref_file *file, const kvref_tensor *tenso
     return file->part[e->part].path;
 }
 
+void kvref_entry_clear(kvref_entry *e)
+{
+    free((char *)e->tensor.name);
+    free(e->view);
+    free(e->gathered);
+}
+
 void kvref_file_close(kvref_file **file)
 {
     kvref_file *f = *file;
@@ -289,13 +323,11 @@ void kvref_file_close(kvref_file **file)
         kvref_map_close(&f->part[i].map);
         free(f->part[i].path);
     }
-    for (size_t i = 0; i < f->n_entry; i++) free((char *)f->entry[i].tensor.name);
+    for (size_t i = 0; i < f->n_entry; i++) kvref_entry_clear(&f->entry[i]);
     for (size_t i = 0; i < 2 * f->n_meta; i++) free(f->meta[i]);
-    for (size_t i = 0; i < f->n_block; i++) free(f->block[i]);
     free(f->part);
     free(f->entry);
     free(f->meta);
-    free(f->block);
     free(f);
     *file = NULL;
 }

@@ -8,16 +8,25 @@
 
 /* What one kvref_file may hold: far above any checkpoint, low enough that a hostile file
  * cannot ask for much memory. */
-enum { KVREF_MAX_TENSOR = 65536, KVREF_MAX_NAME = 255 };
+enum { KVREF_MAX_TENSOR = 16384, KVREF_MAX_NAME = 255 };
 
 typedef struct kvref_part {
     char *path; /* one mapped file */
     kvref_map map;
 } kvref_part;
 
+/* Where the elements of a tensor lie that is not contiguous: number offset + sum_k i_k*stride_k
+ * of the storage. */
+typedef struct kvref_view {
+    const uint8_t *storage;
+    int64_t offset, stride[KVREF_MAX_DIM];
+} kvref_view;
+
 typedef struct kvref_entry {
     kvref_tensor tensor; /* first, so that a tensor's address is its entry's; name owned */
     int part;
+    kvref_view *view; /* owned; NULL: contiguous                     */
+    void *gathered;   /* owned; what a view was gathered into        */
 } kvref_entry;
 
 struct kvref_file {
@@ -27,9 +36,8 @@ struct kvref_file {
     size_t n_entry, cap_entry;
     char **meta; /* [2*n_meta] key, value    */
     size_t n_meta, cap_meta;
-    void **block; /* gathered tensors, owned  */
-    size_t n_block, cap_block;
-    bool is_pth; /* the names are a .pth's   */
+    size_t n_header; /* bytes of all safetensors headers */
+    bool is_pth;     /* the names are a .pth's   */
 };
 
 /* An empty file with no parts. */
@@ -54,11 +62,26 @@ kvref_status kvref_file_add(kvref_file *f,
                             const kvref_tensor *tensor,
                             kvref_error *err);
 
-/* Memory that lives as long as the file. */
-kvref_status kvref_file_block(kvref_file *f, void **out, size_t n_byte, kvref_error *err);
+/* The same for a tensor that is not contiguous: its data stays NULL until it is loaded. */
+kvref_status kvref_file_add_view(kvref_file *f,
+                                 int part,
+                                 const char *name,
+                                 size_t n_name,
+                                 const kvref_tensor *tensor,
+                                 const kvref_view *view,
+                                 kvref_error *err);
+
+/* All elements of a view in row-major order; n_elem is their number. */
+void kvref_view_gather(uint8_t *to,
+                       const kvref_view *view,
+                       const kvref_tensor *shape,
+                       int64_t n_elem);
 
 kvref_status
 kvref_file_add_meta(kvref_file *f, const char *key, const char *value, kvref_error *err);
+
+/* Frees what an entry owns. */
+void kvref_entry_clear(kvref_entry *e);
 
 /* Sorts by name; a name that occurs twice is FORMAT, naming both files. */
 kvref_status kvref_file_finish(kvref_file *f, kvref_error *err);

@@ -73,7 +73,7 @@ static kvref_status open_tokenizer(kvref_model *m, const char *dir, kvref_error 
     char *path = kvref_path_join(dir, "tokenizer.json");
     if (!path) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     kvref_status s = KVREF_OK;
-    if (stat(path, &st) == 0 || errno != ENOENT) {
+    if (lstat(path, &st) == 0 || errno != ENOENT) { /* a link to nothing is there too */
         s = kvref_tokenizer_open(&m->tokenizer, path, err);
         if (s == KVREF_OK) s = take_ids(&m->config, m->tokenizer, path, err);
     }

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "kvref/file.h"
 
-#define KVREF_PICKLE_MAX_BYTE  (64u << 20) /* of data.pkl */
+#define KVREF_PICKLE_MAX_BYTE  (16u << 20) /* of data.pkl */
 #define KVREF_PICKLE_MAX_VALUE (1u << 20)  /* on the stack; in the memo; in tuples and dicts */
 #define KVREF_PICKLE_MAX_NODE  (1u << 18)  /* lists and dicts */
 #define KVREF_PICKLE_MAX_DEPTH 32          /* of containers in containers */

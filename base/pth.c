@@ -261,9 +261,6 @@ kvref_status kvref_pth_parse(kvref_file *f, int part, const kvref_log *log, kvre
 {
     const kvref_map *map = &f->part[part].map;
     kvref_pth r = {.file = f, .part = part, .path = f->part[part].path, .log = log};
-    /* Gathered copies may take a few times the file, never what its views could add up to. */
-    if (!kvref_mul_size(map->n_byte, 4, &r.budget)) r.budget = map->n_byte;
-    r.budget += 1u << 20;
     KVREF_TRY(kvref_zip_open(&r.zip, map->data, map->n_byte, r.path, err));
     items all = {0};
     kvref_status s = read_dict(&r, &all, err);

@@ -16,12 +16,11 @@ typedef struct kvref_pth {
     const kvref_zip_entry *pkl; /* P/data.pkl                            */
     size_t n_folder;            /* bytes of "P/", which start its name   */
     kvref_pickle pickle;
-    size_t budget; /* bytes that may still be gathered into memory       */
 } kvref_pth;
 
 /* Adds the tensor whose arguments (storage, offset, sizes, strides, ...) lie at `at` in the
- * pickle's pool. Contiguous ones stay in the mapping, others are copied once in row-major
- * order and their own dtype. BOOL becomes 0 or 1. */
+ * pickle's pool. Contiguous ones stay in the mapping, others are gathered in row-major order
+ * and their own dtype once they are loaded. */
 kvref_status
 kvref_pth_add(kvref_pth *r, const char *name, size_t n_name, uint32_t at, kvref_error *err);
 

@@ -11,10 +11,8 @@ typedef struct view {
     const char *name;
     int n_name;
     kvref_tensor tensor;
-    int64_t stride[KVREF_MAX_DIM];
-    int64_t offset, n_elem;
-    int64_t n_storage; /* elements of the storage */
-    const uint8_t *storage;
+    kvref_view at;
+    int64_t n_elem, n_storage; /* elements of the tensor, of its storage */
 } view;
 
 static kvref_status
@@ -62,7 +60,7 @@ read_storage(const kvref_pth *r, view *v, const kvref_value *storage, kvref_erro
                           (long long)v->n_storage,
                           kvref_dtype_name(v->tensor.dtype),
                           e->n_byte);
-    v->storage = e->data;
+    v->at.storage = e->data;
     return KVREF_OK;
 }
 
@@ -86,7 +84,7 @@ static kvref_status read_axes(const kvref_pth *r,
         if (size.at < 0) return bad(r, v, KVREF_E_FORMAT, "a negative size", err);
         if (stride.at < 0) return bad(r, v, KVREF_E_UNSUPPORTED, "a negative stride", err);
         v->tensor.dim[k] = size.at;
-        v->stride[k] = stride.at;
+        v->at.stride[k] = stride.at;
     }
     return KVREF_OK;
 }
@@ -94,16 +92,16 @@ static kvref_status read_axes(const kvref_pth *r,
 /* Number of elements, and that none lies outside the storage. */
 static kvref_status measure(const kvref_pth *r, view *v, kvref_error *err)
 {
-    int64_t n = 1, last = v->offset, way;
+    int64_t n = 1, last = v->at.offset, way;
     bool empty = false;
-    if (v->offset < 0) return bad(r, v, KVREF_E_FORMAT, "a negative storage offset", err);
+    if (v->at.offset < 0) return bad(r, v, KVREF_E_FORMAT, "a negative storage offset", err);
     for (int k = 0; k < v->tensor.n_dim; k++) {
         empty = empty || v->tensor.dim[k] == 0;
         if (__builtin_mul_overflow(n, v->tensor.dim[k] ? v->tensor.dim[k] : 1, &n))
             return bad(r, v, KVREF_E_FORMAT, "sizes whose product passes 63 bits", err);
     }
     for (int k = 0; !empty && k < v->tensor.n_dim; k++)
-        if (__builtin_mul_overflow(v->tensor.dim[k] - 1, v->stride[k], &way) ||
+        if (__builtin_mul_overflow(v->tensor.dim[k] - 1, v->at.stride[k], &way) ||
             __builtin_add_overflow(last, way, &last))
             return bad(r, v, KVREF_E_FORMAT, "strides that pass 63 bits", err);
     v->n_elem = empty ? 0 : n;
@@ -133,7 +131,7 @@ static bool is_contiguous(const view *v)
 {
     int64_t run = 1;
     for (int k = v->tensor.n_dim - 1; k >= 0; k--) {
-        if (v->tensor.dim[k] != 1 && v->stride[k] != run) return false;
+        if (v->tensor.dim[k] != 1 && v->at.stride[k] != run) return false;
         run *= v->tensor.dim[k];
     }
     return true;
@@ -158,56 +156,43 @@ static void gather_row(uint8_t *to, const uint8_t *from, int64_t n, size_t size,
 }
 
 /* All elements in row-major order: an odometer over all axes but the last. */
-static void gather(uint8_t *to, const view *v)
+void kvref_view_gather(uint8_t *to,
+                       const kvref_view *of,
+                       const kvref_tensor *shape,
+                       int64_t n_elem)
 {
-    size_t size = kvref_dtype_size(v->tensor.dtype);
-    int last = v->tensor.n_dim - 1;
-    int64_t n_row = last < 0 ? 1 : v->tensor.dim[last];
-    int64_t way = n_row == 1 ? 0 : v->stride[last]; /* of one element it may be anything */
+    size_t size = kvref_dtype_size(shape->dtype);
+    int last = shape->n_dim - 1;
+    int64_t n_row = last < 0 ? 1 : shape->dim[last];
+    int64_t way = n_row == 1 ? 0 : of->stride[last]; /* of one element it may be anything */
     int64_t at[KVREF_MAX_DIM] = {0};
-    for (int64_t done = 0; done < v->n_elem; done += n_row) {
-        int64_t from = v->offset;
-        for (int k = 0; k < last; k++) from += at[k] * v->stride[k];
+    for (int64_t done = 0; done < n_elem; done += n_row) {
+        int64_t from = of->offset;
+        for (int k = 0; k < last; k++) from += at[k] * of->stride[k];
         gather_row(to + (size_t)done * size,
-                   v->storage + (size_t)from * size,
+                   of->storage + (size_t)from * size,
                    n_row,
                    size,
                    way * (int64_t)size);
-        for (int k = last - 1; k >= 0 && ++at[k] == v->tensor.dim[k]; k--) at[k] = 0;
+        for (int k = last - 1; k >= 0 && ++at[k] == shape->dim[k]; k--) at[k] = 0;
     }
 }
 
-/* Points the tensor at its bytes: in place, and then unread (codec files hold large masks that
- * nobody uses), or in memory of the file. */
-static kvref_status settle(kvref_pth *r, view *v, kvref_error *err)
-{
-    kvref_tensor *t = &v->tensor;
-    size_t size = kvref_dtype_size(t->dtype);
-    t->n_byte = (size_t)v->n_elem * size;
-    t->data = v->storage + (v->n_elem ? (size_t)v->offset * size : 0);
-    if (v->n_elem == 0 || is_contiguous(v)) return KVREF_OK;
-    if (t->n_byte > r->budget)
-        return bad(r,
-                   v,
-                   KVREF_E_UNSUPPORTED,
-                   "too many bytes to gather from views that are not contiguous",
-                   err);
-    r->budget -= t->n_byte;
-    void *block;
-    KVREF_TRY(kvref_file_block(r->file, &block, t->n_byte, err));
-    gather(block, v);
-    t->data = block;
-    return KVREF_OK;
-}
-
+/* Contiguous tensors are used in place, and then unread (codec files hold large masks that
+ * nobody uses); others are gathered when they are loaded. */
 kvref_status
 kvref_pth_add(kvref_pth *r, const char *name, size_t n_name, uint32_t at, kvref_error *err)
 {
     const kvref_value *arg = r->pickle.pool + at; /* storage, offset, sizes, strides, ... */
-    view v = {.name = name, .n_name = (int)(n_name < 150 ? n_name : 150), .offset = arg[1].at};
+    view v = {.name = name, .n_name = (int)(n_name < 150 ? n_name : 150)};
+    v.at.offset = arg[1].at;
     KVREF_TRY(read_storage(r, &v, &arg[0], err));
     KVREF_TRY(read_axes(r, &v, &arg[2], &arg[3], err));
     KVREF_TRY(measure(r, &v, err));
-    KVREF_TRY(settle(r, &v, err));
+    size_t size = kvref_dtype_size(v.tensor.dtype);
+    v.tensor.n_byte = (size_t)v.n_elem * size;
+    v.tensor.data = v.at.storage + (v.n_elem ? (size_t)v.at.offset * size : 0);
+    if (v.n_elem > 0 && !is_contiguous(&v))
+        return kvref_file_add_view(r->file, r->part, name, n_name, &v.tensor, &v.at, err);
     return kvref_file_add(r->file, r->part, name, n_name, &v.tensor, err);
 }

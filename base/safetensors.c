@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The format allows 100 MB; 65536 tensors with the longest names need less than 24 MiB. */
-enum { MAX_HEADER = 24 << 20, MAX_META = 1 << 20, MAX_META_PAIR = 1024 };
+/* Of all parts together. The format allows 100 MB each; 16384 tensors with the longest names
+ * need less than 8 MiB. */
+enum { MAX_HEADER = 8 << 20, MAX_META = 1 << 20, MAX_META_PAIR = 1024 };
 
 typedef struct span {
     size_t begin, end; /* in the data area */
@@ -32,10 +33,13 @@ typedef struct reader {
 
 static kvref_status check_header(const char **header,
                                  size_t *n_header,
-                                 const char *path,
-                                 const kvref_map *map,
+                                 kvref_file *f,
+                                 const kvref_part *part,
                                  kvref_error *err)
 {
+    const char *path = part->path;
+    const kvref_map *map = &part->map;
+    const size_t left = MAX_HEADER - f->n_header;
     if (map->n_byte < 8)
         return kvref_fail(
             err,
@@ -45,14 +49,24 @@ static kvref_status check_header(const char **header,
             map->n_byte);
     uint64_t n = 0;
     for (int i = 7; i >= 0; i--) n = n << 8 | map->data[i];
-    if (n < 2 || n > map->n_byte - 8 || n > MAX_HEADER)
+    if (n > left && n <= map->n_byte - 8 && f->n_header > 0)
+        return kvref_fail(err,
+                          KVREF_E_FORMAT,
+                          "%s: header length %" PRIu64 ", expected at most %zu: with those "
+                          "before it %d",
+                          path,
+                          n,
+                          left,
+                          MAX_HEADER);
+    if (n < 2 || n > map->n_byte - 8 || n > left)
         return kvref_fail(err,
                           KVREF_E_FORMAT,
                           "%s: not a safetensors file: header length %" PRIu64
                           ", expected 2..%zu",
                           path,
                           n,
-                          map->n_byte - 8 < MAX_HEADER ? map->n_byte - 8 : MAX_HEADER);
+                          map->n_byte - 8 < left ? map->n_byte - 8 : left);
+    f->n_header += (size_t)n;
     *header = (const char *)map->data + 8;
     *n_header = (size_t)n;
     if (**header != '{')
@@ -283,7 +297,7 @@ kvref_status kvref_safetensors_parse(kvref_file *f, int part, kvref_error *err)
     kvref_json_walk w = {0};
     const char *header = NULL;
     size_t n_header = 0;
-    KVREF_TRY(check_header(&header, &n_header, r.path, map, err));
+    KVREF_TRY(check_header(&header, &n_header, f, &f->part[part], err));
     r.data = map->data + 8 + n_header;
     r.n_data = map->n_byte - 8 - n_header;
     kvref_status s = kvref_json_open(&w, r.path, header, n_header, err);

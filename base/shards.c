@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INDEX = 16 << 20, MAX_SHARD = 1024 };
+enum { MAX_INDEX = 8 << 20, MAX_SHARD = 256 };
 
 typedef struct place {
     char *tensor, *file;
@@ -181,7 +181,7 @@ static void drop_unnamed(kvref_file *f, const shard_map *x, const kvref_log *log
                        "%s: tensor %s: not in the index, ignored",
                        f->part[e->part].path,
                        e->tensor.name);
-        free((char *)e->tensor.name);
+        kvref_entry_clear(e);
     }
     f->n_entry = kept;
     if (n - kept > 16)

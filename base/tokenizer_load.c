@@ -12,7 +12,11 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define MAX_FILE ((size_t)1 << 28) /* bytes: 20 times the real file */
+/* Bytes: above twice the real file and vocabulary, and little enough for 64 MB of memory. */
+#define MAX_FILE  ((size_t)24 << 20)
+#define MAX_VOCAB ((size_t)6 << 20)
+#define MAX_TOKEN ((size_t)1 << 18)
+
 #define MAX_ID   (1 << 24)
 #define N_SYMBOL 0x144 /* 256 + 68 */
 
@@ -124,6 +128,12 @@ static kvref_status add_token(load *l, kvref_token **out, const char *name, size
     kvref_tokenizer *tok = l->tok;
     char *to = tok->text + l->n_text;
     void *p = tok->token;
+    if (tok->n_token == MAX_TOKEN)
+        return kvref_fail(l->err,
+                          KVREF_E_UNSUPPORTED,
+                          "%s: expected at most %zu tokens, found more",
+                          l->name,
+                          MAX_TOKEN);
     kvref_status status =
         kvref_grow(&p, &tok->cap_token, tok->n_token + 1, sizeof *tok->token, l->err);
     tok->token = p;
@@ -273,6 +283,13 @@ static kvref_status build(load *l, span text)
 {
     kvref_tokenizer *tok = l->tok;
     KVREF_TRY(read_settings(l, text));
+    if (l->vocab.n_byte + l->added.n_byte > MAX_VOCAB)
+        return kvref_fail(l->err,
+                          KVREF_E_UNSUPPORTED,
+                          "%s: vocab and added_tokens: expected at most %zu bytes, found %zu",
+                          l->name,
+                          MAX_VOCAB,
+                          l->vocab.n_byte + l->added.n_byte);
     /* An entry of n bytes takes n + 1, and as many again for its bytes, but at least n + 4 in
      * the file with quotes, colon and id. */
     l->cap_text = 2 * (l->vocab.n_byte + l->added.n_byte) + 1;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_MERGE = 1 << 19 };
+
 typedef struct reader {
     kvref_tokenizer *tok;
     const char *name; /* of the file, for messages */
@@ -71,6 +73,12 @@ static kvref_status read_merge(reader *r)
     kvref_tokenizer *tok = r->tok;
     kvref_merge m = {.rank = tok->n_merge};
     size_t n_left = 0;
+    if (tok->n_merge == MAX_MERGE)
+        return kvref_fail(r->err,
+                          KVREF_E_UNSUPPORTED,
+                          "%s: expected at most %d merges, found more",
+                          r->name,
+                          MAX_MERGE);
     r->both.n = 0;
     kvref_status status =
         kvref_pull_peek(&r->pull) == '"' ? read_spaced(r, &n_left) : read_pair(r, &n_left);

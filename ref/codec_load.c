@@ -87,7 +87,7 @@ kvref_status ref_codec_check(
                           found);
     }
     for (int i = 0; i < n_dim; i++) dim[i] = (int)t->dim[i];
-    return KVREF_OK;
+    return kvref_tensor_load(t, err);
 }
 
 void ref_codec_widen(float *out, const kvref_tensor *t, size_t n)

@@ -245,8 +245,8 @@ START_TEST(a_dict_of_many_equal_names_is_settled_quickly)
 }
 END_TEST
 
-/* An entry of 64 MB and a byte, almost all of it a hole in the file. */
-START_TEST(a_pickle_over_64_mb_is_refused_unread)
+/* An entry of 16 MiB and a byte, almost all of it a hole in the file. */
+START_TEST(a_pickle_over_16_mib_is_refused_unread)
 {
     const char *path = support_path(support_temp_dir(), "big.pth");
     size_t n_hole = KVREF_PICKLE_MAX_BYTE + 1;
@@ -268,7 +268,7 @@ START_TEST(a_pickle_over_64_mb_is_refused_unread)
     must_fail(kvref_file_open(&file, path, NULL, &err),
               KVREF_E_UNSUPPORTED,
               err,
-              "pickle: expected at most 67108864 bytes, found 67108865");
+              "pickle: expected at most 16777216 bytes, found 16777217");
     check_cost();
     make_free(&zip.out);
 }
@@ -292,7 +292,7 @@ int main(void)
                         (int)(sizeof costly / sizeof *costly));
     tcase_add_test(tc, stack_memo_and_pool_are_bounded_together);
     tcase_add_test(tc, a_dict_of_many_equal_names_is_settled_quickly);
-    tcase_add_test(tc, a_pickle_over_64_mb_is_refused_unread);
+    tcase_add_test(tc, a_pickle_over_16_mib_is_refused_unread);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -40,6 +40,7 @@ static kvref_status open_file(kvref_file **f, const char *path)
 
 static double value_at(const kvref_tensor *t, size_t i)
 {
+    must(kvref_tensor_load(t, &err), err);
     const uint8_t *p = (const uint8_t *)t->data + i * kvref_dtype_size(t->dtype);
     union {
         float f32;

@@ -257,6 +257,34 @@ START_TEST(metadata_is_bounded)
 }
 END_TEST
 
+START_TEST(a_span_other_than_its_shape_is_refused_by_both_numbers)
+{
+    /* Tiled without a gap, so that nothing else is wrong. */
+    refuse(put("span", "{" T("a", "U8", "[4]", 0, 5) "," T("b", "F16", "[3]", 5, 11) "}", 11),
+           "tensor a: 5 bytes in data_offsets, its shape needs 4");
+    refuse(put("span", "{" T("a", "U8", "[4]", 0, 3) "," T("b", "F16", "[3]", 3, 9) "}", 9),
+           "tensor a: 3 bytes in data_offsets, its shape needs 4");
+}
+END_TEST
+
+START_TEST(headers_of_over_8_mib_are_refused_unread)
+{
+    const size_t most = 8 << 20;
+    char *header = malloc(most + 2);
+    memset(header, ' ', most + 1);
+    header[0] = '{';
+    header[most] = '}';
+    header[most + 1] = 0;
+    refuse(put("long", header, 0), "header length 8388609, expected 2..8388608");
+    header[most - 1] = '}';
+    header[most] = 0;
+    kvref_file *f;
+    must(kvref_file_open(&f, put("long", header, 0), NULL, &err), err);
+    kvref_file_close(&f);
+    free(header);
+}
+END_TEST
+
 START_TEST(names_of_255_bytes_are_the_longest)
 {
     for (int n = 255; n <= 256; n++) {
@@ -316,6 +344,8 @@ int main(void)
         tc, every_bad_header_is_named, 0, (int)(sizeof bad_header / sizeof bad_header[0]));
     tcase_add_test(tc, truncation_at_every_byte_is_refused);
     tcase_add_test(tc, metadata_is_bounded);
+    tcase_add_test(tc, a_span_other_than_its_shape_is_refused_by_both_numbers);
+    tcase_add_test(tc, headers_of_over_8_mib_are_refused_unread);
     tcase_add_test(tc, names_of_255_bytes_are_the_longest);
     tcase_add_test(tc, a_zip_signature_or_old_pickle_is_not_safetensors);
     tcase_add_test(tc, what_cannot_be_opened_is_io_or_missing);

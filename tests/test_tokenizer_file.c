@@ -334,7 +334,7 @@ START_TEST(bytes_that_are_not_json_are_refused)
     must_fail(kvref_tokenizer_parse(&tok, "", SIZE_MAX, "t.json", &err),
               KVREF_E_UNSUPPORTED,
               err,
-              "expected at most 268435456 bytes");
+              "expected at most 25165824 bytes");
     must_fail(kvref_tokenizer_open(&tok, "/nonexistent/tokenizer.json", &err),
               KVREF_E_MISSING,
               err,

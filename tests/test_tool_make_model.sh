@@ -122,9 +122,9 @@ err=$(cat "$work/.err")
 claim a_file_that_cannot_grow_gives_2 refused 2 "cannot write"
 claim a_file_that_cannot_grow_leaves_nothing test ! -e "$d"
 
-for signal in INT TERM HUP; do
+for signal in INT TERM HUP QUIT; do
     rm -rf "$d"
-    env --default-signal=INT,TERM,HUP "$program" make-model "$d" --preset c >"$work/.out" 2>"$work/.err" &
+    env --default-signal=INT,TERM,HUP,QUIT "$program" make-model "$d" --preset c >"$work/.out" 2>"$work/.err" &
     pid=$!
     for _ in $(seq 200); do
         [ -n "$(find "$d" -type f -size +1M 2>/dev/null)" ] && break

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 typedef struct inspect_args {
     const char *dir;
@@ -60,7 +60,8 @@ static kvref_status open_tokenizer(inspection *in, kvref_error *err)
     kvref_status s = KVREF_OK;
     char *path = kvref_path_join(in->dir, "tokenizer.json");
     if (!path) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    if (access(path, F_OK) == 0) s = kvref_tokenizer_open(&tok, path, err);
+    struct stat st;
+    if (lstat(path, &st) == 0) s = kvref_tokenizer_open(&tok, path, err);
     if (tok) describe_tokenizer(in, tok);
     kvref_tokenizer_close(&tok);
     free(path);
@@ -93,6 +94,7 @@ kvref_status inspect_range(inspection *in,
     range_scan *scan;
     term_meter meter;
     uint64_t done = 0, total = 0, most = 0;
+    for (int i = 0; i < n; i++) KVREF_TRY(kvref_tensor_load(tensor[i], err));
     KVREF_TRY(range_scan_open(&scan, err));
     for (int i = 0; i < n; i++) total += tensor[i]->n_byte;
     term_meter_open(&meter, "scanning", "bytes");

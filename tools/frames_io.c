@@ -99,6 +99,7 @@ static kvref_status from_tensor(kvref_frames *out,
                           name,
                           c->max_seq_len,
                           (long long)t->dim[0]);
+    KVREF_TRY(kvref_tensor_load(t, err));
     KVREF_TRY(reserve(out, path, (int)t->dim[0], c, err));
     if (t->n_byte) memcpy(out->value, t->data, t->n_byte);
     return KVREF_OK;

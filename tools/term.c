@@ -47,7 +47,7 @@ void term_start(void)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    static const int number[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int number[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
         struct sigaction before;
         bool ignored = sigaction(number[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;

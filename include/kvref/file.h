@@ -42,7 +42,7 @@ typedef struct kvref_tensor {
     kvref_dtype dtype;
     int n_dim; /* 0 for a scalar                             */
     int64_t dim[KVREF_MAX_DIM];
-    const void *data; /* borrowed from the file                     */
+    const void *data; /* borrowed from the file; see kvref_tensor_load */
     size_t n_byte;    /* product of dim times the element size      */
 } kvref_tensor;
 
@@ -53,10 +53,10 @@ typedef struct kvref_file kvref_file;
  * a safetensors header begins; anything else is safetensors. log (may be NULL) hears of ignored
  * content. Errors: IO, MISSING, FORMAT, UNSUPPORTED, MEMORY. On failure *out is NULL.
  *
- * Limits, far above any checkpoint, so that a hostile file cannot ask for much memory: 65536
- * tensors with names of 1 to 255 bytes; a safetensors header of 24 MiB, of which 1 MiB and 1024
- * pairs are metadata; a data.pkl of 64 MiB in an archive of 131072 entries; an index of 16 MiB
- * that names 1024 shards. Beyond is FORMAT or UNSUPPORTED. */
+ * Limits, far above any checkpoint, so that a hostile file cannot ask for much memory: 16384
+ * tensors with names of 1 to 255 bytes; safetensors headers of 8 MiB over all shards, of which
+ * 1 MiB and 1024 pairs are metadata; a data.pkl of 16 MiB in an archive of 131072 entries; an
+ * index of 8 MiB that names 256 shards. Beyond is FORMAT or UNSUPPORTED. */
 kvref_status
 kvref_file_open(kvref_file **out, const char *path, const kvref_log *log, kvref_error *err);
 
@@ -72,6 +72,12 @@ const kvref_tensor *kvref_file_at(const kvref_file *file, int i);
 
 /* The tensor of that name, or NULL. */
 const kvref_tensor *kvref_file_find(const kvref_file *file, const char *name);
+
+/* Makes data valid. It is NULL in a .pth tensor that is not contiguous in the archive, until
+ * this gathers it once, in its own dtype; all others have their data from the start. So what
+ * nobody asks for costs nothing. Not for one file from two threads at a time. Errors: MEMORY.
+ */
+kvref_status kvref_tensor_load(const kvref_tensor *tensor, kvref_error *err);
 
 /* Value of a metadata key (safetensors __metadata__; of shards, that of the first file
  * in order of name), or NULL. */

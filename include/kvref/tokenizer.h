@@ -26,7 +26,8 @@ typedef struct kvref_ids {
 typedef enum kvref_control { KVREF_CONTROL_HONOUR, KVREF_CONTROL_PLAIN } kvref_control;
 
 /* Reads and checks tokenizer.json: BPE model, NFC normaliser, the one known split pattern,
- * byte-level pre-tokeniser; anything else is UNSUPPORTED, naming the key. */
+ * byte-level pre-tokeniser; anything else is UNSUPPORTED, naming the key. So is
+ * more than 24 MiB, 6 MiB of vocab and added_tokens, 262144 tokens or 524288 merges. */
 kvref_status kvref_tokenizer_open(kvref_tokenizer **out, const char *path, kvref_error *err);
 
 /* The same from memory; name is used in messages. */

@@ -35,6 +35,9 @@ def cases(base, golden):
     yield "pth_inst_opcode", with_pickle(b"\x80\x02(ios\nsystem\n."), 2
     yield "pth_protocol_5", with_pickle(b"\x80\x05" + good[2:]), 2
     yield "pth_no_stop", with_pickle(good[:-1]), 2
+    for n in (15_000_000, 60_000_000):
+        yield f"pth_pickle_of_{n}_marks", with_pickle(b"\x80\x02" + b"(0" * (n // 2) + b"."), 2
+        yield f"pth_pickle_of_{n}_texts", with_pickle(b"\x80\x02" + b"X\1\0\0\0a" * (n // 6) + b"."), 2
     yield "pth_empty_pickle", with_pickle(b""), 2
     yield "pth_stack_underflow", with_pickle(b"\x80\x02ttttR."), 2
     yield "pth_mark_flood", with_pickle(b"\x80\x02" + b"(" * 3_000_000 + b"."), 2

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Bad config.json and tokenizer.json files. Every case is (name, maker, status of inspect)."""
 import copy as deep
+import json
 import os
 
 from files import copy, put
@@ -101,10 +102,19 @@ def tokenizers(base):
     semantic = [i for i, a in enumerate(t["added_tokens"]) if "semantic" in a["content"]]
     yield "tokenizer_empty", case(b""), 2
     yield "tokenizer_cut", case(open(base.folder + "/tokenizer.json", "rb").read()[:-30]), 2
+    whole = json.dumps(t)
+    for n in (10, 20, 200):
+        yield f"tokenizer_of_{n}_mb_of_blanks_cut", case(b"{" + b" " * n * 1_000_000), 2
+    for n, name in ((400_000, "many"), (10_000_000, "countless")):
+        flood = ",".join(f'"{i:08}":{i + 1000}' for i in range(min(n, 3_000_000)))
+        yield f"tokenizer_of_{name}_entries", case(whole.replace('"vocab": {', '"vocab": {' + flood + ",", 1)), 2
+    yield "tokenizer_of_long_entries", case(whole.replace('"vocab": {', '"vocab": {' + ",".join(f'"{i:01000}":{i + 1000}' for i in range(20000)) + ",", 1)), 2
+    yield "tokenizer_of_many_merges", case(whole.replace('"merges": [', '"merges": [' + '"a b",' * 3_000_000, 1)), 2
     yield "tokenizer_list", case(b"[]"), 2
     yield "tokenizer_deep", case(b'{"model":' * 200000 + b"1" + b"}" * 200000), 2
     yield "tokenizer_bad_utf8", case(b'{"model": {"vocab": {"\xff": 0}}}'), 2
     yield "tokenizer_is_a_folder", case(os.mkdir), 2
+    yield "tokenizer_is_a_link_to_nothing", case(lambda p: os.symlink("nothing", p)), 2
     yield "tokenizer_is_a_pipe", case(os.mkfifo), 2
     yield "tokenizer_without_model", key(["model"], "drop"), 2
     yield "tokenizer_model_is_unigram", key(["model", "type"], "Unigram"), 2

@@ -241,6 +241,37 @@ def indexes(base):
     yield "index_shard_links_to_itself", special(lambda p: os.symlink(os.path.basename(p), p)), 2
 
 
+
+def many_headers(folder, base):
+    """100 links to one file whose header is 7 MB of blanks."""
+    copy(base, folder, without=("model.safetensors",))
+    put(folder, "blank", safetensors(b"{" + b" " * 7_000_000 + b"}", b""))
+    names = [f"part-{i:03}.safetensors" for i in range(100)]
+    for name in names:
+        os.link(os.path.join(folder, "blank"), os.path.join(folder, name))
+    put(folder, "model.safetensors.index.json", {"weight_map": {n: n for n in names}})
+
+
+def large(base):
+    def surplus(header, data):
+        for i in range(65000):
+            header[f"{i:0250}"] = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+        return header, data
+
+    def blanks(n):
+        return weights_case(base, lambda h, d: (json.dumps(h).encode() + b" " * n, d))
+
+    def index_to_nothing(folder):
+        copy(base, folder)
+        os.symlink("nothing", os.path.join(folder, "model.safetensors.index.json"))
+
+    yield "index_is_a_link_to_nothing", index_to_nothing, 2
+    yield "one_large_header_under_many_names", lambda folder: many_headers(folder, base), 2
+    yield "65000_surplus_tensors", weights_case(base, surplus), 2
+    yield "header_of_19_mb_of_blanks", blanks(19_000_000), 2
+
+
 def cases(base):
+    yield from large(base)
     for part in (truncated, headers, fields, tensors, indexes):
         yield from part(base)
