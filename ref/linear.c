@@ -82,7 +82,8 @@ static void add_bias(const linear_call *a, const ref_matrix *m, int first, int n
     for (int t = 0; t < a->n_row; t++) {
         float *y = m->y + (size_t)t * (size_t)m->w->n_row + (size_t)first;
         for (int o = 0; o < n; o++) {
-            if (has_bias) y[o] += ref_element(bias->data, bias->dtype, (size_t)(first + o));
+            if (has_bias)
+                y[o] += ref_element(bias->data, bias->dtype, (size_t)first + (size_t)o);
             y[o] = ref_round(y[o]);
         }
     }
