@@ -85,6 +85,22 @@ static uint64_t fnv_item(uint64_t hash, const kvref_trace_item *item)
     return kvref_fnv64(hash, item->data, item->n_byte);
 }
 
+const char *kvref_trace_not_finite(const kvref_trace *trace, int *row)
+{
+    for (size_t i = 0; i < trace->n_item; i++) {
+        const kvref_trace_item *item = &trace->item[i];
+        if (item->dtype != KVREF_F32) continue;
+        for (size_t at = 0; at < item->n_byte; at += sizeof(float)) {
+            uint32_t bits;
+            memcpy(&bits, item->data + at, sizeof bits);
+            if ((bits & 0x7f800000u) != 0x7f800000u) continue;
+            *row = (int)(at / sizeof(float) / (size_t)(item->width ? item->width : 1));
+            return item->name;
+        }
+    }
+    return NULL;
+}
+
 uint64_t kvref_trace_hash(const kvref_trace *trace)
 {
     uint64_t hash = KVREF_FNV64;

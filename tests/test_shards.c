@@ -289,8 +289,7 @@ START_TEST(an_index_of_a_file_name_beyond_255_bytes_or_of_17_mb_is_refused)
     write_index(text);
     must_fail(kvref_file_open_dir(&f, dir, NULL, &err), KVREF_E_FORMAT, err, "beside");
     ck_assert_int_eq(truncate(support_path(dir, "model.safetensors.index.json"), 17 << 20), 0);
-    must_fail(
-        kvref_file_open_dir(&f, dir, NULL, &err), KVREF_E_FORMAT, err, "at most 8388608");
+    must_fail(kvref_file_open_dir(&f, dir, NULL, &err), KVREF_E_FORMAT, err, "at most 8388608");
 }
 END_TEST
 

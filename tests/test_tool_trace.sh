@@ -101,6 +101,23 @@ EOF
         claim "a_value_at_row_${row}_of_column_${column}_is_checked" refused 2 "column $column, row $row: expected 0.."
     done
 fi
+# One NaN among the weights: the trace is written and is not taken for a good one.
+if python3 -c '' 2>/dev/null; then
+    cp -r "$work/a" "$work/nan"
+    python3 - "$work/nan/model.safetensors" <<'EOF'
+import json, struct, sys
+raw = bytearray(open(sys.argv[1], "rb").read())
+(n,) = struct.unpack("<Q", raw[:8])
+h = json.loads(raw[8 : 8 + n])
+name = next(k for k in h if k.endswith("norm.weight") and "layers" not in k and "fast" not in k and "audio" not in k)
+at = 8 + n + h[name]["data_offsets"][0]
+raw[at : at + 2] = b"\xc0\x7f"
+open(sys.argv[1], "wb").write(raw)
+EOF
+    run trace --model "$work/nan" --from "$golden/A.safetensors" --level logits -o "$work/nan.safetensors"
+    claim a_nan_gives_status_1 test "$status" = 1 -a -s "$work/nan.safetensors"
+    claim and_its_tensor_and_row_are_named needs_err "row 0 holds a NaN or an infinity"
+fi
 run make-model "$work/toy" --quiet
 run trace --model "$work/toy" --text "Hello." --max-new-tokens 4 --seed 5 --temperature 1.5 \
     --top-p 0.97 --top-k 60 -o "$work/text.safetensors"
@@ -207,5 +224,29 @@ run trace "${m[@]}" --from "$golden/A.safetensors" -o -
 claim a_trace_needs_a_file refused 2 "expected a file name"
 run trace "${m[@]}" --from "$golden/A.safetensors" -o /dev/full
 claim a_full_disk_gives_2 refused 2 "/dev/full"
+
+# Output names: one of the model's files, one too long for a name; a noise path of odd bytes.
+cp "$work/a/config.json" "$work/before"
+for name in config.json model.safetensors new.safetensors; do
+    run trace --model "$work/a" --from "$golden/A.safetensors" --level codes -o "$work/a/../a/$name"
+    claim "${name}_of_the_model_is_not_replaced" refused 2 "none of --model's files"
+done
+claim the_model_is_as_before cmp "$work/a/config.json" "$work/before"
+run trace --model "$work/a" --from "$golden/A.safetensors" --level codes -o "$work/$(printf '%0300d' 0)"
+claim a_name_that_is_too_long_is_refused_at_once refused 2 "File name too long"
+if python3 -c '' 2>/dev/null; then
+    noise=$work/$(printf 'odd\377.npy')
+    python3 - "$noise" <<'EOF'
+import sys
+text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 40, 162), }"
+text += b" " * (117 - len(text)) + b"\n"
+with open(sys.argv[1], "wb") as f:
+    f.write(b"\x93NUMPY\1\0" + bytes([len(text), 0]) + text)
+    f.truncate(f.tell() + 40 * 162 * 4)
+EOF
+    run trace --model "$work/a" --prompt "$golden/A.safetensors" --noise "file:$noise" --level codes \
+        --max-new-tokens 2 -o "$work/odd.safetensors"
+    claim a_noise_path_of_odd_bytes_does_not_spoil_the_trace test "$status" = 0 -a -s "$work/odd.safetensors"
+fi
 
 finish

@@ -116,7 +116,7 @@ static kvref_status check(job *j, kvref_error *err)
     const named_path path[] = {
         {"--output", a->out}, {"--trace", a->speak.trace}, {"--codes-out", a->codes_out}};
     KVREF_TRY(check_distinct(path, 3, err));
-    return check_output("--codes-out", a->codes_out, err);
+    return check_output_beside("--codes-out", a->codes_out, a->speak.decoder.model, err);
 }
 
 /* The codec, the parts that are needed. Before the text is read: this may start the program

@@ -115,7 +115,7 @@ static kvref_status check(const trace_args *a, const cli_given *given, kvref_err
     if (a->out && strcmp(a->out, "-") == 0)
         return kvref_fail(err, KVREF_E_ARG, "--output: expected a file name, found \"-\"");
     (void)given;
-    return a->out ? check_output("--output", a->out, err) : KVREF_OK;
+    return a->out ? check_output_beside("--output", a->out, a->decoder.model, err) : KVREF_OK;
 }
 
 static kvref_status read_inputs(job *j, kvref_error *err)
@@ -220,8 +220,19 @@ static int first_difference(const kvref_frames *a, const kvref_frames *b)
     return a->n_frame == b->n_frame ? -1 : n;
 }
 
+/* A trace of numbers that are none is written, but must not pass for a good one. */
+static int check_finite(const job *j)
+{
+    int row;
+    const char *name = kvref_trace_not_finite(j->trace, &row);
+    if (!name) return 0;
+    fprintf(stderr, "kvref trace: %s: row %d holds a NaN or an infinity\n", name, row);
+    return 1;
+}
+
 static int conclude(job *j)
 {
+    int status = check_finite(j);
     uint64_t hash = kvref_trace_hash(j->trace);
     if (j->args->hash) {
         printf("%016" PRIx64 "\n", hash);
@@ -233,14 +244,14 @@ static int conclude(job *j)
                session_stop_name(j->g.stop),
                hash);
     }
-    if (!j->args->free_running) return 0;
+    if (!j->args->free_running) return status;
     int at = first_difference(&j->g.frames, &j->expected);
     if (at < 0) {
         fprintf(stderr, "frames equal those of %s\n", j->args->from);
     } else {
         fprintf(stderr, "frames differ from those of %s at frame %d\n", j->args->from, at);
     }
-    return at < 0 ? 0 : 1;
+    return at < 0 ? status : 1;
 }
 
 static int run_trace(const cli_command *self, void *args, const cli_given *given)
@@ -271,7 +282,9 @@ const cli_command cmd_trace = {
         "Forced frames keep two decoders on the same inputs, so that traces can be compared to "
         "the end.",
     .option = trace_options,
-    .status = "0 recorded, 1 with --free: other frames than those of --from, 2 failed",
+    .status =
+        "0 recorded; 1 recorded, but a value is NaN or infinite, or with --free the frames "
+        "are other than those of --from; 2 failed",
     .example = "kvref make-model toy        # once, for the others\n"
                "kvref trace --model toy --text Hello -o hello.st\n"
                "kvref trace --model toy --from hello.st --level ops -o again.st\n"

@@ -52,6 +52,8 @@ kvref_status check_output(const char *option, const char *path, kvref_error *err
     struct stat st;
     if (strcmp(path, "-") == 0) return KVREF_OK;
     bool there = stat(path, &st) == 0;
+    if (!there && errno == ENAMETOOLONG) /* would show when the finished file is renamed */
+        return kvref_fail(err, KVREF_E_ARG, "%s: %s: %s", option, path, strerror(errno));
     if (there && S_ISDIR(st.st_mode))
         return kvref_fail(
             err, KVREF_E_IO, "%s: %s: expected a file to write, found a folder", option, path);
@@ -64,6 +66,33 @@ kvref_status check_output(const char *option, const char *path, kvref_error *err
     kvref_status s = try_folder(folder, option, path, err);
     free(folder);
     return s;
+}
+
+static bool is_model_name(const char *name)
+{
+    static const char *const end[] = {".json", ".safetensors", ".pth"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof end / sizeof end[0]; i++)
+        if (n >= strlen(end[i]) && strcmp(name + n - strlen(end[i]), end[i]) == 0) return true;
+    return false;
+}
+
+kvref_status
+check_output_beside(const char *option, const char *path, const char *model, kvref_error *err)
+{
+    char *folder = folder_of(path);
+    char *a = folder ? realpath(folder, NULL) : NULL, *b = model ? realpath(model, NULL) : NULL;
+    bool inside = is_model_name(path) && a && b && strcmp(a, b) == 0;
+    free(folder);
+    free(a);
+    free(b);
+    if (inside)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "%s: expected a name that is none of --model's files, found \"%s\"",
+                          option,
+                          path);
+    return check_output(option, path, err);
 }
 
 static bool same_path(const char *a, const char *b)

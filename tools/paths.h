@@ -14,6 +14,11 @@ typedef struct named_path {
  * which no file can be made (one is made and removed). "-" is accepted. */
 kvref_status check_output(const char *option, const char *path, kvref_error *err);
 
+/* The same, and refuses a name such as a model's files have (.json, .safetensors, .pth) in the
+ * model's own folder. */
+kvref_status
+check_output_beside(const char *option, const char *path, const char *model, kvref_error *err);
+
 /* Refuses two outputs of one name. Devices such as /dev/null may be given twice. */
 kvref_status check_distinct(const named_path *path, int n, kvref_error *err);
 

@@ -3,6 +3,7 @@
 #include "tools/session.h"
 
 #include "base/base.h"
+#include "base/tokenizer.h"
 #include "config.h"
 #include "tools/blas_core.h"
 #include "tools/term.h"
@@ -163,11 +164,22 @@ static kvref_status describe_config(const session *s, kvref_trace *trace, kvref_
     return kvref_trace_meta(trace, "config", text, err);
 }
 
+/* A path in UTF-8, which metadata must be: in one that is not, other bytes than ASCII become
+ * question marks. */
+static void printable(char *out, size_t cap, const char *path)
+{
+    snprintf(out, cap, "%s", path);
+    if (kvref_text_check(out, strlen(out), "path", NULL) == KVREF_OK) return;
+    for (char *p = out; *p; p++)
+        if (*p & 0x80) *p = '?';
+}
+
 kvref_status session_describe(const session *s, kvref_trace *trace, kvref_error *err)
 {
     const decoder_args *d = s->decoder_args;
     const sampling_args *p = s->sampling_args;
-    char number[7][40];
+    char number[7][40], noise[4200];
+    printable(noise, sizeof noise, p->noise);
     snprintf(number[0], 40, "%d", s->backend->capacity(s->decoder));
     snprintf(number[1], 40, "%.9g", (double)p->temperature);
     snprintf(number[2], 40, "%.9g", (double)p->top_p);
@@ -186,7 +198,7 @@ kvref_status session_describe(const session *s, kvref_trace *trace, kvref_error 
         {"top_p", number[2]},
         {"top_k", number[3]},
         {"seed", number[4]},
-        {"noise", p->noise},
+        {"noise", noise},
         {"max_new_tokens", number[5]},
         {"min_frames", number[6]},
         {"stop_at_first_end", p->stop_at_first_end ? "true" : "false"},

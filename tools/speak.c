@@ -172,8 +172,8 @@ speak_once(speaker *k, int sample, speak_sink *sink, void *user, kvref_error *er
 kvref_status speak_check(const speak_args *a, const char *out, kvref_error *err)
 {
     KVREF_TRY(session_check_text(&a->text, err));
-    KVREF_TRY(check_output("--output", out, err));
-    if (a->trace) KVREF_TRY(check_output("--trace", a->trace, err));
+    KVREF_TRY(check_output_beside("--output", out, a->decoder.model, err));
+    if (a->trace) KVREF_TRY(check_output_beside("--trace", a->trace, a->decoder.model, err));
     if (a->trace && strcmp(a->trace, "-") == 0)
         return kvref_fail(err, KVREF_E_ARG, "--trace: expected a file name, found \"-\"");
     const named_path path[] = {{"--output", out}, {"--trace", a->trace}};

@@ -90,6 +90,10 @@ kvref_trace_write(kvref_trace *trace, const char *path, int n_frame, kvref_error
  * and are left out; so is the metadata. 0 after a fault (see kvref_trace_tap). */
 uint64_t kvref_trace_hash(const kvref_trace *trace);
 
+/* The first tensor, in order of name, that holds a NaN or an infinity, and the row of it
+ * counted from its beginning; NULL: all are finite. The name is owned by the trace. */
+const char *kvref_trace_not_finite(const kvref_trace *trace, int *row);
+
 void kvref_trace_close(kvref_trace **trace);
 
 #ifdef __cplusplus
