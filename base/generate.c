@@ -5,6 +5,7 @@
 #include "base/generate.h"
 
 #include "base/base.h"
+#include "kvref/fmath.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -107,6 +108,30 @@ static kvref_status trace_call(const kvref_loop *g)
     return kvref_trace_counts(g->opts->trace, "slow.kv_bytes", g->bytes, 1, layers, g->err);
 }
 
+/* How near the main token was to another: gap between the two best logits, probability of the
+ * end token among the candidates (no filter, temperature 1), and its rank. */
+static void trace_decision(const kvref_loop *g, int f)
+{
+    if (!g->opts->trace) return;
+    float best = -INFINITY, second = -INFINITY,
+          end = g->end < 0 ? -INFINITY : g->logits[g->end];
+    double sum = 0;
+    int rank = 0;
+    for (int i = 0; i < g->n_candidate; i++) {
+        float x = g->logits[i];
+        second = x > best ? best : x > second ? x : second;
+        best = x > best ? x : best;
+        rank += x > end || (x == end && i < g->end);
+    }
+    for (int i = 0; i < g->n_candidate; i++) sum += (double)kvref_expf(g->logits[i] - best);
+    const float row[3] = {
+        best - second, (float)((double)kvref_expf(end - best) / sum), (float)rank};
+    const kvref_tap_data data = {
+        .name = "slow.decision", .layer = -1, .first = f, .n_row = 1, .width = 3, .x = row};
+    kvref_tap tap = kvref_trace_tap(g->opts->trace, KVREF_TAP_CODES);
+    tap.fn(tap.user, &data);
+}
+
 static kvref_status
 trace_frame(const kvref_loop *g, const char *name, const kvref_frames *frames, int f, int n)
 {
@@ -122,6 +147,7 @@ static kvref_status step(kvref_loop *g, kvref_generated *out, const int32_t *in,
     int32_t *frame = out->frames.value + (size_t)f * (size_t)out->frames.n_row;
     KVREF_TRY(g->backend->slow(g->d, g->logits, in, n_in, g->err));
     KVREF_TRY(trace_call(g));
+    trace_decision(g, f);
     KVREF_TRY(g->opts->forced ? force_frame(g, frame, f) : draw_frame(g, frame, f));
     out->frames.n_frame++;
     KVREF_TRY(trace_frame(g, "frames", &out->frames, f, 1));

@@ -107,7 +107,8 @@ uint64_t kvref_trace_hash(const kvref_trace *trace)
     if (trace->fault.status != KVREF_OK) return 0;
     for (size_t i = 0; i < trace->n_item; i++) {
         const char *name = trace->item[i].name;
-        if (strcmp(name, "slow.kv_rows") != 0 && strcmp(name, "slow.kv_bytes") != 0)
+        if (strcmp(name, "slow.kv_rows") != 0 && strcmp(name, "slow.kv_bytes") != 0 &&
+            strcmp(name, "slow.decision") != 0)
             hash = fnv_item(hash, &trace->item[i]);
     }
     return hash;

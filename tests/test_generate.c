@@ -5,6 +5,7 @@
 #include "tests/support.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- length ---- */
@@ -251,7 +252,32 @@ START_TEST(the_trace_holds_columns_lengths_and_rows_read)
     for (int i = 0; i < CALLS * FAKE_L; i++)
         ck_assert_int_eq(((const int64_t *)item->data)[i],
                          (5 + i / FAKE_L) * FAKE_G * 8 + i % FAKE_L);
-    ck_assert_uint_eq(trace->n_item, 5);
+    ck_assert_uint_eq(trace->n_item, 6);
+    kvref_trace_close(&trace);
+}
+END_TEST
+
+/* The end token 0.005 behind the best, then the best by as much. */
+START_TEST(a_near_tie_at_the_end_token_is_recorded_as_one)
+{
+    static const int favourite[] = {7, 0};
+    kvref_trace *trace;
+    fake_begin();
+    fake_script(favourite, 2);
+    fake.decoder.lead = 0.005f;
+    must(kvref_trace_open(&trace, &fake.err), fake.err);
+    fake.opts.trace = trace;
+    fake.opts.max_new_tokens = 2;
+    must(fake_generate(1), fake.err);
+    const kvref_trace_item *item = recorded(trace, "slow.decision");
+    ck_assert(item->n_row == 2 && item->width == 3);
+    const float *row = (const float *)(const void *)item->data;
+    for (int call = 0; call < 2; call++, row += 3) {
+        double top = exp(0.005), want = call ? top : 1;
+        ck_assert(row[0] == 0.005f);
+        ck_assert(fabs((double)row[1] - want / (FAKE_A - 1 + top)) < 1e-7);
+        ck_assert(row[2] == (call ? 0 : 1));
+    }
     kvref_trace_close(&trace);
 }
 END_TEST
@@ -271,6 +297,7 @@ int main(void)
     tcase_add_test(tc, every_frame_but_the_last_is_fed_at_the_next_position);
     tcase_add_test(tc, codes_of_a_token_above_the_semantic_ids_are_clamped);
     tcase_add_test(tc, the_trace_holds_columns_lengths_and_rows_read);
+    tcase_add_test(tc, a_near_tie_at_the_end_token_is_recorded_as_one);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -60,7 +60,10 @@ kvref_tap kvref_trace_tap(kvref_trace *trace, kvref_tap_level level);
  *   slow.kv_len    int32 [call]      positions held after the call: T, T+1, ...
  *   slow.kv_rows   int64 [call, L]   K rows read, per key/value head; a decode step of one
  *                                    query reads kv_len, a prefill the sum over its queries
- *   slow.kv_bytes  int64 [call, L]   K and V bytes read */
+ *   slow.kv_bytes  int64 [call, L]   K and V bytes read
+ *   slow.decision  float32 [call, 3] gap between the two best candidate logits (a near tie is
+ *                                    a gap below the error of the logits), probability of the
+ *                                    end token among the candidates, its rank (0: the best) */
 kvref_status kvref_trace_ints(kvref_trace *trace,
                               const char *name,
                               const int32_t *x,
@@ -86,8 +89,9 @@ kvref_trace_write(kvref_trace *trace, const char *path, int n_frame, kvref_error
 
 /* 64-bit FNV-1a over names, types, shapes and bits of everything collected so far, in order of
  * name: equal results have equal hashes whatever compiler, thread count, capacity or attention
- * mode made them. slow.kv_rows and slow.kv_bytes say how much work was done, not what came out,
- * and are left out; so is the metadata. 0 after a fault (see kvref_trace_tap). */
+ * mode made them. slow.kv_rows and slow.kv_bytes say how much work was done, slow.decision
+ * follows from the logits; they are left out, and so is the metadata. 0 after a fault (see
+ * kvref_trace_tap). */
 uint64_t kvref_trace_hash(const kvref_trace *trace);
 
 /* The first tensor, in order of name, that holds a NaN or an infinity, and the row of it
