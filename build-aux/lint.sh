@@ -64,6 +64,11 @@ if command -v clang-format > /dev/null; then
 else
     echo "lint: clang-format not found, formatting not checked"
 fi
+if command -v clang++ > /dev/null; then # make check does not build these
+    for f in tests/fuzz/*.cc; do
+        clang++ -std=c++17 -fsyntax-only -D_GNU_SOURCE -Iinclude -I. "$f" || say "$f does not compile"
+    done
+fi
 if command -v shellcheck > /dev/null; then
     shellcheck -S warning "${shell[@]}" || bad=1
 else

@@ -42,16 +42,20 @@ kvref_codec_dims toy_small_dims(void)
     return d;
 }
 
-/* A folder made in the temporary one; its path is never freed. */
+/* A folder made in the temporary one; its path stays valid to the end. */
 static const char *folder_of(const char *what, int n)
 {
-    static char *made[256];
+    enum { MOST = 256 };
+    static char made[MOST][600];
     static int n_made;
     char name[32];
+    ck_assert_int_lt(n_made, MOST);
     snprintf(name, sizeof name, "%s%d", what, n);
-    char *dir = strdup(support_path(support_temp_dir(), name));
-    ck_assert(dir && n_made < 256 && mkdir(dir, 0777) == 0);
-    return made[n_made++] = dir;
+    const char *path = support_path(support_temp_dir(), name);
+    ck_assert_uint_lt(strlen(path), sizeof made[0]);
+    char *dir = memcpy(made[n_made++], path, strlen(path) + 1);
+    ck_assert(mkdir(dir, 0777) == 0);
+    return dir;
 }
 
 const char *toy_write(const kvref_codec_dims *dims, bool pth, int dead_rows)

@@ -183,6 +183,7 @@ static void keep(void *user, const kvref_tap_data *t)
 static kvref_decoder *decode_kept(const world *w, kept *k)
 {
     const kvref_config *c = &w->config;
+    memset(k, 0, sizeof *k);
     kvref_decoder *d = world_decoder(
         w, (kvref_decoder_opts){.capacity = 30, .tap = {keep, k, KVREF_TAP_LAYERS}});
     int32_t *frames = world_frames(c, 13, 1);
