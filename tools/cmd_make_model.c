@@ -204,6 +204,7 @@ static kvref_status write_all(const make_args *a,
         if (s != KVREF_OK) make_codec_undo(&made, a->dir);
     }
     term_meter_close(&meter);
+    opts->user = NULL;
     return s;
 }
 

@@ -22,7 +22,7 @@ static kvref_status
 reserve(kvref_frames *out, const char *path, int n, const kvref_config *c, kvref_error *err)
 {
     size_t n_byte;
-    if (kvref_mul_size((size_t)n, (size_t)(1 + c->n_codebook), &n_byte) &&
+    if (kvref_mul_size((size_t)n, (size_t)c->n_codebook + 1, &n_byte) &&
         kvref_mul_size(n_byte, sizeof *out->value, &n_byte))
         out->value = malloc(n_byte + (n_byte == 0));
     if (!out->value) return kvref_fail(err, KVREF_E_MEMORY, "%s: out of memory", path);
