@@ -60,7 +60,7 @@ static void shape_text(char *out, size_t n, const int *dim, const int64_t *found
     size_t at = 0;
     out[0] = 0;
     for (int i = 0; i < n_dim && at + 24 < n; i++) {
-        long long v = dim ? dim[i] : (long long)found[i];
+        long long v = dim ? dim[i] : found ? (long long)found[i] : 0;
         at += (size_t)(dim && v == 0 ? snprintf(out + at, n - at, "%sany", i ? ", " : "")
                                      : snprintf(out + at, n - at, "%s%lld", i ? ", " : "", v));
     }
