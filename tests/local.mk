@@ -6,6 +6,10 @@ check_LIBRARIES += %D%/libsupport.a
 AM_TESTS_ENVIRONMENT = srcdir='$(srcdir)'; top_builddir='$(top_builddir)'; \
 	OPENBLAS_NUM_THREADS=1; CK_DEFAULT_TIMEOUT=120; \
 	ASAN_OPTIONS=allocator_may_return_null=1; export ASAN_OPTIONS CK_DEFAULT_TIMEOUT srcdir top_builddir OPENBLAS_NUM_THREADS;
+# GNU ld's --wrap: a program sees every allocation of the library.
+alloc = %D%/alloc.c %D%/alloc.h
+ALLOC_WRAP = $(AM_LDFLAGS) \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 TEST_LIBS = %D%/libsupport.a $(KVREF_LIBS) $(CHECK_LIBS)
 
@@ -162,9 +166,9 @@ check_PROGRAMS += %D%/test_generate_draws
 %C%_test_generate_draws_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_generate_faults
-%C%_test_generate_faults_SOURCES = %D%/test_generate_faults.c %D%/fake.c %D%/fake.h
+%C%_test_generate_faults_SOURCES = %D%/test_generate_faults.c $(alloc) %D%/fake.c %D%/fake.h
 %C%_test_generate_faults_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_generate_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+%C%_test_generate_faults_LDFLAGS = $(ALLOC_WRAP)
 %C%_test_generate_faults_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_generate_golden
@@ -224,9 +228,9 @@ check_PROGRAMS += %D%/test_pth_archive
 %C%_test_pth_archive_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_pth_archive_LDADD = $(TEST_LIBS)
 check_PROGRAMS += %D%/test_codec_stream
-%C%_test_codec_stream_SOURCES = %D%/test_codec_stream.c $(codec_toy)
+%C%_test_codec_stream_SOURCES = %D%/test_codec_stream.c $(alloc) $(codec_toy)
 %C%_test_codec_stream_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_codec_stream_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+%C%_test_codec_stream_LDFLAGS = $(ALLOC_WRAP)
 %C%_test_codec_stream_LDADD = $(TEST_LIBS)
 
 # Not a test: `make tests/bench_codec`, then see its first comment.
@@ -241,10 +245,9 @@ check_PROGRAMS += %D%/test_synth_files
 %C%_test_synth_files_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_synth_memory
-%C%_test_synth_memory_SOURCES = %D%/test_synth_memory.c
+%C%_test_synth_memory_SOURCES = %D%/test_synth_memory.c $(alloc)
 %C%_test_synth_memory_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_synth_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc \
-	-Wl,--wrap=realloc -Wl,--wrap=strdup
+%C%_test_synth_memory_LDFLAGS = $(ALLOC_WRAP)
 %C%_test_synth_memory_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_synth_refusals
@@ -278,9 +281,9 @@ check_PROGRAMS += %D%/test_decoder_calls
 %C%_test_decoder_calls_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_decoder_cost
-%C%_test_decoder_cost_SOURCES = %D%/test_decoder_cost.c
+%C%_test_decoder_cost_SOURCES = %D%/test_decoder_cost.c $(alloc)
 %C%_test_decoder_cost_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_decoder_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
+%C%_test_decoder_cost_LDFLAGS = $(ALLOC_WRAP) -Wl,--wrap=mmap
 %C%_test_decoder_cost_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_taps
@@ -289,21 +292,19 @@ check_PROGRAMS += %D%/test_taps
 %C%_test_taps_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_no_memory
-%C%_test_no_memory_SOURCES = %D%/test_no_memory.c %D%/checkpoint.h
+%C%_test_no_memory_SOURCES = %D%/test_no_memory.c $(alloc) %D%/checkpoint.h
 %C%_test_no_memory_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_no_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc \
-	-Wl,--wrap=realloc -Wl,--wrap=strdup -Wl,--wrap=strndup
+%C%_test_no_memory_LDFLAGS = $(ALLOC_WRAP)
 %C%_test_no_memory_LDADD = $(TEST_LIBS)
 check_PROGRAMS += %D%/test_tokenizer_json
 %C%_test_tokenizer_json_SOURCES = %D%/test_tokenizer_json.c %D%/small_tokenizer.h
 %C%_test_tokenizer_json_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_tokenizer_json_LDADD = $(TEST_LIBS)
 
-# GNU ld's --wrap: the test sees every allocation of the library.
 check_PROGRAMS += %D%/test_text_memory
-%C%_test_text_memory_SOURCES = %D%/test_text_memory.c %D%/small_tokenizer.h
+%C%_test_text_memory_SOURCES = %D%/test_text_memory.c $(alloc) %D%/small_tokenizer.h
 %C%_test_text_memory_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_text_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+%C%_test_text_memory_LDFLAGS = $(ALLOC_WRAP)
 %C%_test_text_memory_LDADD = $(TEST_LIBS)
 check_PROGRAMS += %D%/test_codec_load
 %C%_test_codec_load_SOURCES = %D%/test_codec_load.c $(codec_toy)

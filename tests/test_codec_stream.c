@@ -2,6 +2,7 @@
 /* Streaming and threads change no bit, with either variant of convolution; memory does not
  * grow with length; what is not a number is found. */
 #include "kvref/compare.h"
+#include "tests/alloc.h"
 #include "tests/codec_toy.h"
 
 #include <math.h>
@@ -142,38 +143,6 @@ START_TEST(encoding_a_prefix_gives_a_prefix)
 }
 END_TEST
 
-/* NOLINTBEGIN(bugprone-reserved-identifier): names that the linker option prescribes */
-
-/* The linker sends the library's calls here (--wrap). */
-static int n_alloc;
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    n_alloc++;
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    n_alloc++;
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    n_alloc++;
-    return __real_realloc(p, n);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier) */
-
 /* 3000 frames, 23 at a time: what a stream needs it has from the start. */
 START_TEST(memory_does_not_grow_with_length)
 {
@@ -185,16 +154,16 @@ START_TEST(memory_does_not_grow_with_length)
     int frame = kvref_codec_about(codec)->frame;
     float *pcm = malloc((size_t)(23 * frame) * sizeof *pcm);
     int32_t *code = toy_codes("long", 4, 3000);
-    n_alloc = 0;
+    alloc_count = 0;
     must(kvref_codec_stream_open(&stream, codec, &err), err);
-    ck_assert_int_ge(n_alloc, 1);   /* the counter works */
-    kvref_status status = KVREF_OK; /* Check allocates in its assertions: none in here */
-    n_alloc = 0;
+    ck_assert_int_ge(alloc_count, 1); /* the counter works */
+    kvref_status status = KVREF_OK;   /* Check allocates in its assertions: none in here */
+    alloc_count = 0;
     for (int t = 0; t < 3000 && status == KVREF_OK; t += 23) {
         int n = 3000 - t < 23 ? 3000 - t : 23;
         status = kvref_codec_stream_push(stream, pcm, code + 4 * t, n, &err);
     }
-    int n_push = n_alloc;
+    int n_push = alloc_count;
     must(status, err);
     ck_assert_int_eq(n_push, 0);
     kvref_codec_stream_close(&stream);

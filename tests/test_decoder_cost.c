@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a step costs beside time: no allocation, and memory only as far as the cache is filled.
  */
+#include "tests/alloc.h"
 #include "tests/run.h"
 #include "tests/support.h"
 
@@ -10,42 +11,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* NOLINTBEGIN(bugprone-reserved-identifier): names that the linker option prescribes */
-
-/* The linker sends the library's calls here (--wrap). Those that OpenBLAS, a shared library,
- * makes for its own work space go past: it keeps that space, and has no way to be given one. */
-static int n_alloc;
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
+/* The caches are mapped, which counts as well (--wrap). What OpenBLAS, a shared library, takes
+ * for its own work space goes past: it keeps that space, and has no way to be given one.
+ * NOLINTBEGIN(bugprone-reserved-identifier): names that the linker option prescribes */
 void *__real_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
 void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
-
-void *__wrap_malloc(size_t n)
-{
-    n_alloc++;
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    n_alloc++;
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    n_alloc++;
-    return __real_realloc(p, n);
-}
 
 void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
 {
-    n_alloc++;
+    alloc_count++;
     return __real_mmap(at, n, prot, flags, fd, offset);
 }
 
@@ -63,13 +37,13 @@ START_TEST(no_step_allocates)
                                    .n_thread = 2,
                                    .attention = (kvref_attention)(mode / 2 % 2),
                                    .linear = (kvref_linear)(mode / 4)};
-        n_alloc = 0;
+        alloc_count = 0;
         must(ref_decoder_open(&d, &config, &w.weights, &opts, &err), err);
-        ck_assert_int_ge(n_alloc, 2); /* the counter works */
+        ck_assert_int_ge(alloc_count, 2); /* the counter works */
         int32_t *frames = world_frames(&config, 210, 1);
         float logits[64];
         kvref_status status = KVREF_OK; /* Check allocates in its assertions: none in here */
-        n_alloc = 0;
+        alloc_count = 0;
         for (int n = 0; n < 210 && status == KVREF_OK; n += n ? 1 : 200) {
             const int32_t *frame = frames + n * (1 + config.n_codebook);
             status = ref_slow(d, logits, frame, n ? 1 : 200, &err);
@@ -78,7 +52,7 @@ START_TEST(no_step_allocates)
         }
         if (status == KVREF_OK) status = ref_rewind(d, 100, &err);
         if (status == KVREF_OK) status = ref_slow(d, logits, frames, 5, &err);
-        int n_step = n_alloc;
+        int n_step = alloc_count;
         must(status, err);
         ck_assert_int_eq(n_step, 0);
         ref_decoder_close(&d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Interruption, failures, forced frames, and what is refused before the decoder hears of it. */
+#include "tests/alloc.h"
 #include "tests/fake.h"
 #include "tests/support.h"
 
@@ -12,45 +13,14 @@
 static int seen_frames, seen_limit, stop_at;
 static int allocated[FAKE_MOST]; /* calls made for each frame */
 
-/* NOLINTBEGIN(bugprone-reserved-identifier): names that the linker option prescribes */
-
-static int n_alloc; /* the linker sends the library's calls here (--wrap) */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    n_alloc++;
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    n_alloc++;
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    n_alloc++;
-    return __real_realloc(p, n);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier) */
-
 static int on_progress(void *user, int n_frame, int limit)
 {
-    allocated[n_frame] = n_alloc;
+    allocated[n_frame] = alloc_count;
     ck_assert_ptr_eq(user, &fake);
     ck_assert_int_eq(n_frame, seen_frames + 1);
     seen_frames = n_frame;
     seen_limit = limit;
-    n_alloc = 0; /* what the checks above took does not count */
+    alloc_count = 0; /* what the checks above took does not count */
     return n_frame == stop_at;
 }
 

@@ -3,63 +3,20 @@
  * nothing behind (leaks show under a sanitizer), and the last try, with enough memory,
  * succeeds. The library's own allocations are meant, through --wrap: jansson calls its lack of
  * memory a syntax error, so its allocations are left alone. */
+#include "tests/alloc.h"
 #include "tests/checkpoint.h"
 
 static kvref_error err;
-static long left = -1; /* allocations until one fails; negative: none will */
-
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-/* The names that the linker gives them. NOLINTBEGIN(bugprone-reserved-identifier) */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-char *__real_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-char *__wrap_strdup(const char *s);
-char *__wrap_strndup(const char *s, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-char *__wrap_strdup(const char *s)
-{
-    return fails() ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-    return fails() ? NULL : __real_strndup(s, n);
-}
-/* NOLINTEND(bugprone-reserved-identifier) */
-
 /* Runs call(arg) with ever later failures until it succeeds; returns the number of tries. */
 static int starve(kvref_status (*call)(void *arg), void *arg)
 {
     for (int n = 0; n < 100000; n++) {
-        left = n;
+        alloc_failed = false;
+        alloc_left = n;
         err.text[0] = 0;
         kvref_status s = call(arg);
-        bool spent = left < 0;
-        left = -1;
+        bool spent = alloc_failed;
+        alloc_left = -1;
         if (s == KVREF_OK && !spent) return n;
         ck_assert_msg(s != KVREF_OK, "allocation %d failed unnoticed", n);
         ck_assert_msg(

@@ -2,49 +2,12 @@
 /* A synthetic checkpoint for which memory runs out: whichever allocation of the library fails
  * (through --wrap; jansson aborts when its own do), the call says so and leaves no folder. */
 #include "kvref/synth.h"
+#include "tests/alloc.h"
 #include "tests/support.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static long left = -1; /* allocations until one fails; negative: none will */
-
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-/* The names that the linker gives them. NOLINTBEGIN(bugprone-reserved-identifier) */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-char *__wrap_strdup(const char *s);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-char *__wrap_strdup(const char *s)
-{
-    return fails() ? NULL : __real_strdup(s);
-}
-/* NOLINTEND(bugprone-reserved-identifier) */
 
 static const kvref_config config = {
     .model_type = "dual_ar",
@@ -68,10 +31,11 @@ static long starve(const char *dir)
     kvref_synth_opts o = {.dtype = KVREF_BF16, .n_shard = 2, .tokenizer = true};
     for (long n = 0;; n++) {
         kvref_error err = {.status = KVREF_OK};
-        left = n;
+        alloc_failed = false;
+        alloc_left = n;
         kvref_status s = kvref_synth_write(dir, &config, &o, &err);
-        bool spent = left < 0;
-        left = -1;
+        bool spent = alloc_failed;
+        alloc_left = -1;
         if (s == KVREF_OK && !spent) return n;
         ck_assert_msg(s == KVREF_E_MEMORY, "allocation %ld: %s", n, err.text);
         ck_assert_msg(err.text[0] != 0 && access(dir, F_OK) != 0, "allocation %ld", n);

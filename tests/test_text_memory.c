@@ -2,43 +2,11 @@
 /* Every allocation of tokenizer and prompt made to fail, one at a time: an error, nothing lost,
  * nothing changed. The linker sends the library's calls of malloc, calloc and realloc here. */
 #include "kvref/prompt.h"
+#include "tests/alloc.h"
 #include "tests/small_tokenizer.h"
 #include "tests/support.h"
 
 #include <stdio.h>
-
-/* Names that the linker prescribes. NOLINTBEGIN(bugprone-reserved-identifier) */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-static long n_call, fail_at;
-static bool armed; /* off while Check itself works */
-
-static bool refuse(void)
-{
-    return armed && n_call++ == fail_at;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return refuse() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return refuse() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return refuse() ? NULL : __real_realloc(p, n);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier) */
 
 typedef kvref_status call(void *arg, kvref_error *err);
 
@@ -48,12 +16,11 @@ static long fail_each(call *fn, void *arg)
 {
     for (long k = 0;; k++) {
         kvref_error err = {0};
-        n_call = 0;
-        fail_at = k;
-        armed = true;
+        alloc_failed = false;
+        alloc_left = k;
         kvref_status status = fn(arg, &err);
-        bool reached = n_call > k;
-        armed = false;
+        bool reached = alloc_failed;
+        alloc_left = -1;
         if (!reached) {
             ck_assert_int_eq(status, KVREF_OK);
             return k;
@@ -88,7 +55,7 @@ static kvref_status parse(void *arg, kvref_error *err)
     kvref_tokenizer *t;
     (void)arg;
     kvref_status status = kvref_tokenizer_parse(&t, json, strlen(json), "t.json", err);
-    armed = false;
+    alloc_left = -1;
     ck_assert((t != NULL) == (status == KVREF_OK));
     kvref_tokenizer_close(&t);
     return status;
@@ -109,7 +76,7 @@ static kvref_status tokenize(void *arg, kvref_error *err)
     kvref_status status = kvref_tokenize(tok, &ids, "a", 1, KVREF_CONTROL_PLAIN, err);
     if (status == KVREF_OK) {
         status = kvref_tokenize(tok, &ids, text, strlen(text), KVREF_CONTROL_HONOUR, err);
-        armed = false;
+        alloc_left = -1;
         ck_assert(status == KVREF_OK ? ids.n > 20 : ids.n == 1);
     }
     kvref_ids_clear(&ids);
@@ -126,7 +93,7 @@ static kvref_status split(void *arg, kvref_error *err)
 {
     kvref_texts out;
     kvref_status status = kvref_prompt_split(&out, NULL, arg, strlen(arg), 20, err);
-    armed = false;
+    alloc_left = -1;
     ck_assert(status == KVREF_OK || (!out.text && !out.n_byte && out.n == 0));
     kvref_texts_clear(&out);
     return status;
@@ -162,7 +129,7 @@ static kvref_status build(void *arg, kvref_error *err)
     kvref_frames out = {0};
     (void)arg;
     kvref_status status = kvref_prompt_build(&out, &in, err);
-    armed = false;
+    alloc_left = -1;
     ck_assert((out.n_frame > 0) == (status == KVREF_OK));
     kvref_frames_clear(&out);
     return status;
