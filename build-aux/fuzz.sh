@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Builds every tests/fuzz/fuzz_*.cc with clang's libFuzzer and runs each on its corpus.
-# usage: build-aux/fuzz.sh [--seconds N] [--dir DIR] [--only NAME]
+# usage: build-aux/fuzz.sh [--seconds N] [--dir DIR] [--only NAME] [--seed N]
 set -u
 cd "$(dirname "$0")/.." || exit 2
-seconds=60 dir="" only=""
+seconds=60 dir="" only="" seed=0 # 0: another one in each run
 while [ "$#" -gt 0 ]; do
     case $1 in
     --seconds) seconds=$2; shift ;;
     --dir) dir=$2; shift ;;
     --only) only=$2; shift ;;
-    *) echo "usage: build-aux/fuzz.sh [--seconds N] [--dir DIR] [--only NAME]" >&2; exit 2 ;;
+    --seed) seed=$2; shift ;;
+    *) echo "usage: build-aux/fuzz.sh [--seconds N] [--dir DIR] [--only NAME] [--seed N]" >&2; exit 2 ;;
     esac
     shift
 done
@@ -40,7 +41,7 @@ run() { # name: builds and runs one target
     mkdir -p "$live"
     clang++ -std=c++17 -fsanitize=fuzzer "${flags[@]}" "tests/fuzz/fuzz_$name.cc" "${objects[@]}" \
         "${libs[@]}" -o "$dir/fuzz_$name" || return 1
-    if "$dir/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 \
+    if "$dir/fuzz_$name" -max_total_time="$seconds" -timeout=10 -seed="$seed" -rss_limit_mb=1024 \
         -print_final_stats=1 -artifact_prefix="$dir/$name-" "$live" "$corpus" > "$dir/$name.out" 2>&1; then
         echo "fuzz $name: $(sed -n 's/stat::number_of_executed_units: *//p' "$dir/$name.out") runs, no finding"
     else
@@ -50,7 +51,7 @@ run() { # name: builds and runs one target
     fi
 }
 export -f run
-export seconds dir
+export seconds dir seed
 bad=0
 names=()
 for f in tests/fuzz/fuzz_*.cc; do
