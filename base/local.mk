@@ -8,6 +8,7 @@ noinst_HEADERS += \
 	%D%/hash.h \
 	%D%/json.h \
 	%D%/names.h \
+	%D%/narrow.h \
 	%D%/npy.h \
 	%D%/pickle.h \
 	%D%/pool.h \
@@ -16,6 +17,7 @@ noinst_HEADERS += \
 	%D%/prompt.h \
 	%D%/pull.h \
 	%D%/random.h \
+	%D%/rope.h \
 	%D%/synth.h \
 	%D%/tensors.h \
 	%D%/tokenizer.h \
@@ -41,6 +43,7 @@ libkvref_a_SOURCES += \
 	%D%/json.c \
 	%D%/model.c \
 	%D%/names.c \
+	%D%/narrow.c \
 	%D%/nfc.c \
 	%D%/noise.c \
 	%D%/npy.c \
@@ -54,6 +57,7 @@ libkvref_a_SOURCES += \
 	%D%/pth_write.c \
 	%D%/pull.c \
 	%D%/random.c \
+	%D%/rope.c \
 	%D%/safetensors.c \
 	%D%/sample.c \
 	%D%/shards.c \

@@ -13,29 +13,14 @@
  * use depends on the capacity. */
 #include "ref/ref.h"
 
-#include <math.h>
-
-/* f_j = fl(1 / fl(base^fl(2j/E))) as float32 bits. Where upstream's power is not the correctly
- * rounded one, its value is kept. */
-static float frequency(float base, int d_head, int j)
-{
-    if (base == 1e6f && d_head == 128 && j == 37) return kvref_bits_f32(0x39b229fbu);
-    float exponent = (float)(2 * j) / (float)d_head;
-    float power = (float)pow((double)base, (double)exponent);
-    return 1.0f / power;
-}
+#include "base/rope.h"
 
 void ref_rope_init(ref_rope *rope, int d_head, float base, kvref_rope_table table)
 {
     rope->d_head = d_head;
     rope->table = table;
     rope->n_row = 0;
-    for (int j = 0; j < d_head / 2; j++) rope->freq[j] = frequency(base, d_head, j);
-}
-
-static float stored(float x, kvref_rope_table table)
-{
-    return table == KVREF_ROPE_BF16 ? kvref_bf16_f32(kvref_f32_bf16(x)) : x;
+    for (int j = 0; j < d_head / 2; j++) rope->freq[j] = kvref_rope_frequency(base, d_head, j);
 }
 
 void ref_rope_reach(ref_rope *rope, int n_row)
@@ -44,12 +29,7 @@ void ref_rope_reach(ref_rope *rope, int n_row)
     for (; rope->n_row < n_row; rope->n_row++) {
         float *cosine = rope->cosine + (size_t)rope->n_row * n;
         float *sine = rope->sine + (size_t)rope->n_row * n;
-        for (size_t j = 0; j < n; j++) {
-            float s, c;
-            kvref_sincosf(&s, &c, (float)rope->n_row * rope->freq[j]);
-            cosine[j] = stored(c, rope->table);
-            sine[j] = stored(s, rope->table);
-        }
+        kvref_rope_row(cosine, sine, rope->freq, (int)n, rope->n_row, rope->table);
     }
 }
 

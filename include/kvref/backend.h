@@ -4,6 +4,7 @@
 #define KVREF_BACKEND_H
 
 #include "kvref/model.h"
+#include "kvref/sample.h"
 #include "kvref/status.h"
 #include "kvref/trace.h"
 
@@ -30,6 +31,10 @@ typedef enum kvref_linear { KVREF_LINEAR_EXACT, KVREF_LINEAR_BLAS } kvref_linear
  * section 4), or left in float32. */
 typedef enum kvref_rope_table { KVREF_ROPE_BF16, KVREF_ROPE_F32 } kvref_rope_table;
 
+/* eager: one launch per operation, sampling on the host, as a framework would. graph: a frame,
+ * sampling included, is one captured CUDA graph. Backends without a device ignore it. */
+typedef enum kvref_exec { KVREF_EXEC_EAGER, KVREF_EXEC_GRAPH } kvref_exec;
+
 /* All-zero options are the defaults. */
 typedef struct kvref_decoder_opts {
     int capacity; /* positions to reserve, up to 2^20; 0: the model's max_seq_len */
@@ -37,6 +42,7 @@ typedef struct kvref_decoder_opts {
     kvref_attention attention;
     kvref_linear linear;
     kvref_rope_table rope_table;
+    kvref_exec exec;
     kvref_tap tap; /* level NONE: nothing is reported                  */
     kvref_log log;
 } kvref_decoder_opts;
@@ -50,6 +56,20 @@ typedef struct kvref_kv_count {
     uint64_t k_rows, v_rows; /* rows of E values, summed over key/value heads */
     uint64_t bytes;
 } kvref_kv_count;
+
+/* What a whole frame needs beside the decoder. */
+typedef struct kvref_frame_call {
+    const int32_t *frames;   /* [n_frame, 1+N] fed at the next positions; NULL: the one frame
+                                that the last call made, which is still on the device      */
+    int n_frame;             /* 1 when frames is NULL                                       */
+    const int32_t *forced;   /* NULL, or the frame [1+N] to make instead of drawing         */
+    const float *noise;      /* [2A + (N-1)K] in [0, 1): a1 and a2 (candidates), then books
+                                1..N-1; NULL when forced                                    */
+    kvref_sampling sampling; /* not looked at when forced                                   */
+    bool no_end;             /* the end token cannot be drawn                               */
+    bool remember;           /* test the main token against the last ten and remember it:
+                                every frame but the prefill's; a rewind to 0 forgets        */
+} kvref_frame_call;
 
 typedef struct kvref_backend {
     const char *name;
@@ -86,10 +106,32 @@ typedef struct kvref_backend {
     kvref_kv_count (*kv_count)(const kvref_decoder *d, int layer);
 
     void (*close)(kvref_decoder **d);
+
+    /* Whether this decoder makes whole frames on its device. NULL: it does not. */
+    bool (*has_frame)(const kvref_decoder *d);
+
+    /* slow, main token, all fast positions and their draws: frame [1+N] as the loop would have
+     * drawn it from the same noise (kvref_generate). logits [A] of the slow call, or NULL.
+     * Nothing of the device is waited for but the finished frame. Errors: those of slow, and
+     * FORMAT when logits are no numbers. */
+    kvref_status (*frame)(kvref_decoder *d,
+                          int32_t *frame,
+                          float *logits,
+                          const kvref_frame_call *call,
+                          kvref_error *err);
+
+    /* Device memory that the decoder holds, weights included. NULL: there is no device. */
+    size_t (*device_bytes)(const kvref_decoder *d);
 } kvref_backend;
 
 /* The float32 CPU reference. */
 const kvref_backend *kvref_backend_ref(void);
+
+/* The FP16 decoder of gpu/ with its kernels executed on the CPU, checked and slow; in
+ * libkvref_cudacpu.a. The same on a GPU, in libkvref_cuda.a, which is built where nvcc is: open
+ * gives DEVICE with the reason where there is no GPU to use. */
+const kvref_backend *kvref_backend_cudacpu(void);
+const kvref_backend *kvref_backend_cuda(void);
 
 /* Bytes of address space that the reference reserves at open for a config and a capacity:
  * caches and scratch. Resident memory follows the filled prefix. */
