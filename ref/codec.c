@@ -13,6 +13,7 @@ enum { BUFFER_FLOATS = 1 << 22, MAX_PIECE = 256 };
 
 struct kvref_codec_stream {
     ref_flow *flow;
+    bool failed; /* in the middle of a piece: what it remembers fits no position */
 };
 
 /* path itself, or codec.pth or codec.safetensors in it; free it. */
@@ -61,6 +62,32 @@ static void choose_pieces(kvref_codec *c)
     }
 }
 
+/* Each stride that codec.json states was compared with its kernel; here their number. */
+static kvref_status
+check_n_stride(const kvref_codec *c, const char *key, int n_stated, kvref_error *err)
+{
+    if (n_stated == 0 || n_stated == c->n_block) return KVREF_OK;
+    return kvref_fail(err,
+                      KVREF_E_SHAPE,
+                      "codec: %s of codec.json: expected %d, as the file has, found %d",
+                      key,
+                      c->n_block,
+                      n_stated);
+}
+
+static kvref_status load_parts(kvref_codec *c, kvref_error *err)
+{
+    if (c->info.parts & KVREF_CODEC_DECODE) {
+        KVREF_TRY(ref_codec_load_decoder(c, err));
+        KVREF_TRY(check_n_stride(c, "decoder_strides", c->setup.n_dec_stride, err));
+    }
+    if (c->info.parts & KVREF_CODEC_ENCODE) {
+        KVREF_TRY(ref_codec_load_encoder(c, err));
+        KVREF_TRY(check_n_stride(c, "encoder_strides", c->setup.n_enc_stride, err));
+    }
+    return KVREF_OK;
+}
+
 static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
 {
     KVREF_TRY(kvref_file_open(&c->file, path, &c->opts.log, err));
@@ -69,8 +96,7 @@ static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
         c->generator = strstr(kvref_file_at(c->file, i)->name, "generator") != NULL;
     KVREF_TRY(make_rope(c, err));
     KVREF_TRY(ref_codec_load_books(c, err));
-    if (c->info.parts & KVREF_CODEC_DECODE) KVREF_TRY(ref_codec_load_decoder(c, err));
-    if (c->info.parts & KVREF_CODEC_ENCODE) KVREF_TRY(ref_codec_load_encoder(c, err));
+    KVREF_TRY(load_parts(c, err));
     c->info.sample_rate = c->setup.sample_rate;
     choose_pieces(c);
     size_t latent = (size_t)c->info.latent;
@@ -177,12 +203,16 @@ kvref_status kvref_codec_stream_push(
     const kvref_codec *c = flow->c;
     if (n_frame < 0)
         return kvref_fail(err, KVREF_E_ARG, "codec: expected frames, found %d", n_frame);
+    if (stream->failed)
+        return kvref_fail(err, KVREF_E_ARG, "codec: expected a stream that has not failed");
     KVREF_TRY(check_codes(c, code, n_frame, err));
     while (n_frame > 0) {
         /* To the next multiple of a piece, so that panels are whole where they can be. */
         int n = flow->span->piece - (int)(flow->frame % flow->span->piece);
         if (n > n_frame) n = n_frame;
-        KVREF_TRY(ref_decode_piece(flow, pcm, code, n, err));
+        kvref_status status = ref_decode_piece(flow, pcm, code, n, err);
+        stream->failed = status != KVREF_OK;
+        KVREF_TRY(status);
         pcm += (ptrdiff_t)n * c->info.frame;
         code += (ptrdiff_t)n * c->info.n_book;
         n_frame -= n;
@@ -243,9 +273,12 @@ kvref_status kvref_codec_encode(
     *out = (kvref_codes){0};
     size_t frame = (size_t)codec->info.frame, n_book = (size_t)codec->info.n_book;
     if (n_sample == 0) return kvref_fail(err, KVREF_E_ARG, "codec: no samples");
+    /* Rows of a signal, and codes, are counted in int. */
+    size_t most = (size_t)INT32_MAX / (frame > n_book ? frame : n_book) * frame;
+    if (n_sample > most)
+        return kvref_fail(
+            err, KVREF_E_ARG, "codec: expected at most %zu samples, found %zu", most, n_sample);
     size_t n_frame = n_sample / frame + (n_sample % frame != 0);
-    if (n_frame > (size_t)INT32_MAX / n_book / frame)
-        return kvref_fail(err, KVREF_E_ARG, "codec: %zu samples are too many", n_sample);
     KVREF_TRY(check_samples(pcm, n_sample, err));
     ref_flow *flow = NULL;
     int32_t *code = malloc(n_frame * n_book * sizeof *code);

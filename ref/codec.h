@@ -85,6 +85,7 @@ typedef struct ref_codec_setup {
     int dilation[3];
     float rope_base, norm_eps;
     int enc_stride[REF_MAX_BLOCK], dec_stride[REF_MAX_BLOCK]; /* 0: not stated */
+    int n_enc_stride, n_dec_stride;                           /* 0: not stated */
 } ref_codec_setup;
 
 /* How much one direction takes at once. */

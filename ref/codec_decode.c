@@ -3,6 +3,7 @@
  *   z = books -> window transformer -> up-sampling stages -> decoder -> tanh. */
 #include "ref/codec.h"
 
+#include <assert.h>
 #include <cblas.h>
 #include <math.h>
 
@@ -48,8 +49,9 @@ static kvref_status finish(ref_flow *flow, float *pcm, int64_t row0, int n, kvre
         if (!isfinite(x))
             return kvref_fail(
                 err, KVREF_E_FORMAT, "codec: sample %lld is not finite", (long long)row0 + i);
-        pcm[i] = (float)tanh((double)x);
+        flow->buf[0][i] = pcm[i] = (float)tanh((double)x);
     }
+    ref_flow_stage(flow, "decoder.model.%d", flow->c->n_block + 3, row0, n, 1);
     return KVREF_OK;
 }
 
@@ -67,9 +69,9 @@ ref_decode_piece(ref_flow *flow, float *pcm, const int32_t *code, int n, kvref_e
     ref_flow_stage(flow, "post_module", 0, row0, rows, c->info.latent);
     upsample(flow, &row0, &rows);
     decoder(flow, &row0, &rows);
+    assert(flow->cursor == flow->n_history);
     openblas_set_num_threads(n_blas);
     KVREF_TRY(finish(flow, pcm, row0, rows, err));
-    ref_flow_tap(flow, KVREF_TAP_LAYERS, "decoder.model.7", row0, rows, 1, pcm);
     flow->frame += n;
     return KVREF_OK;
 }

@@ -4,6 +4,7 @@
  *   transformer -> books. */
 #include "ref/codec.h"
 
+#include <assert.h>
 #include <cblas.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ ref_encode_piece(ref_flow *flow, int32_t *code, const float *pcm, int n, kvref_e
     memcpy(flow->buf[0], pcm, (size_t)rows * sizeof *pcm);
     encoder(flow, &row0, &rows);
     downsample(flow, &row0, &rows);
+    assert(flow->cursor == flow->n_history);
     ref_window_run(flow, &c->pre, &flow->cache[1], flow->buf, n, "pre_module");
     ref_flow_stage(flow, "pre_module", 0, row0, rows, c->info.latent);
     kvref_status status = ref_books_encode(flow, code, flow->buf[0], n, err);

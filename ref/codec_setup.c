@@ -61,9 +61,9 @@ static bool read_pair(ref_codec_setup *s, const char *key, const json_t *v, cons
     if (strcmp(key, "dilations") == 0) return read_ints(v, s->dilation, &n, 3, 1, 1024);
     *want = "1..8 integers, 1..256";
     if (strcmp(key, "encoder_strides") == 0)
-        return read_ints(v, s->enc_stride, &n, -REF_MAX_BLOCK, 1, 256);
+        return read_ints(v, s->enc_stride, &s->n_enc_stride, -REF_MAX_BLOCK, 1, 256);
     if (strcmp(key, "decoder_strides") == 0)
-        return read_ints(v, s->dec_stride, &n, -REF_MAX_BLOCK, 1, 256);
+        return read_ints(v, s->dec_stride, &s->n_dec_stride, -REF_MAX_BLOCK, 1, 256);
     *want = NULL;
     return false;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/alloc.h"
 
-#include <stddef.h>
-
 int alloc_count;
+size_t alloc_bytes;
 long alloc_left = -1;
 bool alloc_failed;
 
@@ -29,16 +28,19 @@ char *__wrap_strndup(const char *s, size_t n);
 
 void *__wrap_malloc(size_t n)
 {
+    alloc_bytes += n;
     return fails() ? NULL : __real_malloc(n);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
+    alloc_bytes += n * size;
     return fails() ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
+    alloc_bytes += n;
     return fails() ? NULL : __real_realloc(p, n);
 }
 

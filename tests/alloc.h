@@ -6,9 +6,11 @@
 #define KVREF_TESTS_ALLOC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-extern int alloc_count;   /* calls so far                                       */
-extern long alloc_left;   /* calls until one fails; negative, as at start: none */
-extern bool alloc_failed; /* one did, since this was last set to false          */
+extern int alloc_count;    /* calls so far                                       */
+extern size_t alloc_bytes; /* asked for by malloc, calloc and realloc so far    */
+extern long alloc_left;    /* calls until one fails; negative, as at start: none */
+extern bool alloc_failed;  /* one did, since this was last set to false          */
 
 #endif

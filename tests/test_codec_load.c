@@ -309,6 +309,10 @@ START_TEST(codec_json_is_read_strictly)
         {"{\"norm_eps\": 0}", "norm_eps"},
         {"{\"head_dim\": 12, \"decoder_strides\": [8, 8, 4, 2]}", "does not fit stride 8"},
         {"{\"encoder_strides\": []}", "1..8 integers"},
+        {"{\"head_dim\": 12, \"decoder_strides\": [4, 3, 2]}",
+         "decoder_strides of codec.json: expected 4, as the file has, found 3"},
+        {"{\"head_dim\": 12, \"encoder_strides\": [2, 2, 3, 4, 1]}",
+         "encoder_strides of codec.json: expected 4, as the file has, found 5"},
         {"[1]", "codec.json"},
         {"{\"window\": 9", "codec.json"},
     };

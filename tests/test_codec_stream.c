@@ -143,8 +143,8 @@ START_TEST(encoding_a_prefix_gives_a_prefix)
 }
 END_TEST
 
-/* 3000 frames, 23 at a time: what a stream needs it has from the start. */
-START_TEST(memory_does_not_grow_with_length)
+/* 3000 frames, 23 at a time: what a stream needs, and states, it has from the start. */
+START_TEST(memory_is_as_stated_and_does_not_grow_with_length)
 {
     kvref_error err;
     kvref_codec_stream *stream;
@@ -155,9 +155,12 @@ START_TEST(memory_does_not_grow_with_length)
     float *pcm = malloc((size_t)(23 * frame) * sizeof *pcm);
     int32_t *code = toy_codes("long", 4, 3000);
     alloc_count = 0;
-    must(kvref_codec_stream_open(&stream, codec, &err), err);
+    alloc_bytes = 0;
+    kvref_status status = kvref_codec_stream_open(&stream, codec, &err);
+    size_t n_byte = alloc_bytes; /* Check allocates in its assertions: none before here */
+    must(status, err);
     ck_assert_int_ge(alloc_count, 1); /* the counter works */
-    kvref_status status = KVREF_OK;   /* Check allocates in its assertions: none in here */
+    ck_assert_uint_eq(n_byte, kvref_codec_stream_bytes(codec));
     alloc_count = 0;
     for (int t = 0; t < 3000 && status == KVREF_OK; t += 23) {
         int n = 3000 - t < 23 ? 3000 - t : 23;
@@ -202,6 +205,10 @@ START_TEST(bad_calls_are_refused_and_change_nothing)
     kvref_codec_stream_close(&stream);
     kvref_codes codes;
     must_fail(kvref_codec_encode(codec, &codes, pcm, 0, &err), KVREF_E_ARG, err, "no samples");
+    must_fail(kvref_codec_encode(codec, &codes, pcm, (size_t)1 << 31, &err),
+              KVREF_E_ARG,
+              err,
+              "expected at most 2147483520 samples, found 2147483648");
     pcm[17] = NAN;
     must_fail(
         kvref_codec_encode(codec, &codes, pcm, 300, &err), KVREF_E_ARG, err, "sample 17 ");
@@ -257,7 +264,7 @@ int main(void)
     tcase_add_test(tc, pieces_equal_the_whole_at_the_golden_widths);
     tcase_add_test(tc, thread_counts_change_no_bit);
     tcase_add_test(tc, encoding_a_prefix_gives_a_prefix);
-    tcase_add_test(tc, memory_does_not_grow_with_length);
+    tcase_add_test(tc, memory_is_as_stated_and_does_not_grow_with_length);
     tcase_add_test(tc, bad_calls_are_refused_and_change_nothing);
     tcase_add_test(tc, codes_above_the_tables_are_clamped);
     tcase_add_test(tc, variants_agree_and_are_not_the_same);

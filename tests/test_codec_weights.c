@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a codec makes of its weights: values that are not numbers are found, extreme snakes stay
- * finite, ignored buffers stay unread; and the list of tensors is the real one. */
+/* What a codec makes of its tensors: values that are not numbers are found, extreme snakes stay
+ * finite, ignored buffers stay unread, blocks are counted; and the list is the real one. */
 #include "ref/codec.h"
 #include "tests/codec_toy.h"
 
@@ -63,7 +63,8 @@ START_TEST(weights_that_are_not_numbers_are_found)
                                          "encoder.block.4.block.5.norm.weight",
                                          "quantizer.downsample.1.1.norm.bias",
                                          "quantizer.pre_module.layers.1.feed_forward.w2.weight",
-                                         "quantizer.quantizer.quantizers.2.in_proj.bias"};
+                                         "quantizer.quantizer.quantizers.2.in_proj.bias",
+                                         "quantizer.quantizer.quantizers.2.codebook.weight"};
     kvref_error err;
     for (size_t i = 0; i < sizeof decode / sizeof *decode; i++)
         must_fail(try_value(decode[i], NAN, false, &err), KVREF_E_FORMAT, err, "is not finite");
@@ -74,6 +75,72 @@ START_TEST(weights_that_are_not_numbers_are_found)
               KVREF_E_FORMAT,
               err,
               "sample 0 is not finite");
+}
+END_TEST
+
+/* Positions and remembered rows of a piece that failed half-way fit no other piece. */
+START_TEST(a_stream_that_failed_takes_no_more_frames)
+{
+    kvref_error err;
+    kvref_codec *codec;
+    kvref_codec_stream *stream;
+    poke p = {"decoder.model.6.conv.bias", NAN};
+    kvref_codec_dims dims = toy_small_dims();
+    const char *dir = toy_edit(toy_write(&dims, false, 0), set_first, &p, KVREF_F32);
+    int32_t *code = toy_codes("failed", 4, 1);
+    float pcm[192];
+    must(kvref_codec_open(&codec, dir, &quick, &err), err);
+    must(kvref_codec_stream_open(&stream, codec, &err), err);
+    must_fail(
+        kvref_codec_stream_push(stream, pcm, code, 1, &err), KVREF_E_FORMAT, err, "sample 0");
+    must_fail(kvref_codec_stream_push(stream, pcm, code, 1, &err), KVREF_E_ARG, err, "failed");
+    kvref_codec_stream_close(&stream);
+    kvref_codec_close(&codec);
+    free(code);
+}
+END_TEST
+
+/* The last block of the decoder goes; what stood behind it moves up, in the widths of the
+ * third, with values from tensors that decoding does not use. */
+static bool three_blocks(void *user, char *name, kvref_tensor *t, float *x, size_t n)
+{
+    static const char *const move[][2] = {
+        {"decoder.model.4.block.0.alpha", "decoder.model.4.alpha"},
+        {"decoder.model.6.conv.bias", "decoder.model.5.conv.bias"},
+        {"encoder.block.0.conv.parametrizations.weight.original1",
+         "decoder.model.5.conv.weight"}};
+    (void)user, (void)x, (void)n;
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, move[i][0]) != 0) continue;
+        snprintf(name, 160, "%s", move[i][1]);
+        if (i == 2) memcpy(t->dim, (int64_t[]){1, 2, 7}, 3 * sizeof t->dim[0]);
+        return true;
+    }
+    return strncmp(name, "decoder.model.4.", 16) != 0 &&
+           strncmp(name, "decoder.model.5.", 16) && strncmp(name, "decoder.model.6.", 16);
+}
+
+START_TEST(blocks_are_as_many_as_the_file_has)
+{
+    kvref_error err;
+    kvref_codec *codec;
+    toy_taps taps = {0};
+    kvref_codec_opts opts = {.n_thread = 1, .parts = KVREF_CODEC_DECODE};
+    opts.tap = (kvref_tap){toy_collect, &taps, KVREF_TAP_LAYERS};
+    kvref_codec_dims dims = toy_small_dims();
+    const char *dir = toy_edit(toy_write(&dims, false, 0), three_blocks, NULL, KVREF_F32);
+    int32_t *code = toy_codes("blocks", 4, FRAMES);
+    must(kvref_codec_open(&codec, dir, &opts, &err), err);
+    ck_assert_int_eq(kvref_codec_about(codec)->frame, 96);
+    float *pcm = toy_decode(codec, code, FRAMES);
+    const toy_tap *last = toy_find(&taps, "decoder.model.6");
+    ck_assert(last && last->n_row == FRAMES * 96 && last->width == 1);
+    ck_assert(memcmp(last->x, pcm, FRAMES * 96 * sizeof *pcm) == 0);
+    ck_assert(toy_find(&taps, "decoder.model.5") && !toy_find(&taps, "decoder.model.7"));
+    toy_taps_clear(&taps);
+    kvref_codec_close(&codec);
+    free(pcm);
+    free(code);
 }
 END_TEST
 
@@ -161,6 +228,8 @@ int main(void)
     TCase *tc = tcase_create("codec_weights");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, weights_that_are_not_numbers_are_found);
+    tcase_add_test(tc, a_stream_that_failed_takes_no_more_frames);
+    tcase_add_test(tc, blocks_are_as_many_as_the_file_has);
     tcase_add_test(tc, extreme_snakes_stay_finite);
     tcase_add_test(tc, ignored_buffers_are_never_read);
     tcase_add_test(tc, tensor_list_matches_the_real_codec);
