@@ -110,12 +110,3 @@ kvref_status kvref_resample(float **out,
     *n_out = m;
     return KVREF_OK;
 }
-
-void kvref_mono(float *y, const float *x, size_t n, int n_channel)
-{
-    for (size_t i = 0; i < n; i++) {
-        float sum = 0.0f;
-        for (int ch = 0; ch < n_channel; ch++) sum += x[i * (size_t)n_channel + (size_t)ch];
-        y[i] = sum / (float)n_channel;
-    }
-}

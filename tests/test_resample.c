@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Resampling against the table of spec 06 section 5 (x[i] = ((37 i mod 101) - 50) / 64 to 44100
- * Hz, tolerance 5e-5), lengths, refusals, and the mean of channels. */
+ * Hz, tolerance 5e-5), lengths, and refusals. */
 #include "kvref/codec.h"
 #include "tests/support.h"
 
@@ -142,16 +142,6 @@ START_TEST(lengths_are_rounded_up_and_odd_rates_refused)
 }
 END_TEST
 
-START_TEST(mono_is_the_mean_of_channels)
-{
-    float x[6] = {1, 2, 6, -1, 0, 4};
-    kvref_mono(x, x, 2, 3);
-    ck_assert(x[0] == 3.0f && x[1] == 1.0f);
-    kvref_mono(x, x, 2, 1);
-    ck_assert(x[0] == 3.0f && x[1] == 1.0f);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("resample");
@@ -160,7 +150,6 @@ int main(void)
     tcase_add_test(tc, four_hundred_samples_agree_with_the_table);
     tcase_add_test(tc, equal_rates_change_no_bit);
     tcase_add_test(tc, lengths_are_rounded_up_and_odd_rates_refused);
-    tcase_add_test(tc, mono_is_the_mean_of_channels);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

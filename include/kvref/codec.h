@@ -8,7 +8,6 @@
 #include "kvref/status.h"
 #include "kvref/trace.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,19 +53,22 @@ typedef struct kvref_codec_info {
 typedef struct kvref_codec kvref_codec;
 
 /* Opens codec.pth or codec.safetensors; path is the file, or a directory that holds one of
- * them. Sizes come from the tensors; what they cannot tell (windows, head width, dilations,
- * rotation base, norm eps, sample rate) is upstream's unless a codec.json beside the file says
- * otherwise: an object with any of the keys window, encoder_window, head_dim, dilations,
- * rope_base, norm_eps, sample_rate, encoder_strides, decoder_strides (the last two are checked
- * against the tensors). Weight norm is folded here, once. Borrows nothing.
- * Errors: IO, FORMAT, MISSING (which tensor), SHAPE, UNSUPPORTED, MEMORY, ARG. */
+ * them (of both, codec.pth is taken). Sizes come from the tensors; what they cannot tell
+ * (windows, head width, dilations, rotation base, norm eps, sample rate) is upstream's unless a
+ * codec.json beside the file says otherwise: an object with any of the keys window,
+ * encoder_window, head_dim, dilations, rope_base, norm_eps, sample_rate, encoder_strides,
+ * decoder_strides (the last two are checked against the tensors). Weight norm is folded here,
+ * once. Borrows nothing. Errors: IO, FORMAT, MISSING (which tensor), SHAPE, UNSUPPORTED,
+ * MEMORY, ARG. */
 kvref_status kvref_codec_open(kvref_codec **out,
                               const char *path,
                               const kvref_codec_opts *opts,
                               kvref_error *err);
 
+/* Valid until the codec is closed. */
 const kvref_codec_info *kvref_codec_about(const kvref_codec *codec);
 
+/* Frees everything; streams must be closed before. Accepts NULL; sets *codec to NULL. */
 void kvref_codec_close(kvref_codec **codec);
 
 /* Decodes whole: pcm [n_frame * frame] from code [n_frame, n_book]. The same bits as any
@@ -80,14 +82,17 @@ kvref_status kvref_codec_decode(
  * not be used at the same time (they share its threads). */
 typedef struct kvref_codec_stream kvref_codec_stream;
 
+/* Errors: ARG (the part for decoding is not loaded), MEMORY. */
 kvref_status
 kvref_codec_stream_open(kvref_codec_stream **out, kvref_codec *codec, kvref_error *err);
 
-/* pcm [n_frame * frame] from code [n_frame, n_book], continuing. A failed push leaves the
- * stream unusable, but for ARG: then nothing has happened. n_frame 0 is allowed. */
+/* pcm [n_frame * frame] from code [n_frame, n_book], continuing. n_frame 0 is allowed. Errors:
+ * ARG (n_frame < 0, negative code; nothing has happened), FORMAT (as in decoding whole; samples
+ * before the named one may be written, and every later push is refused with ARG). */
 kvref_status kvref_codec_stream_push(
     kvref_codec_stream *stream, float *pcm, const int32_t *code, int n_frame, kvref_error *err);
 
+/* Accepts NULL; sets *stream to NULL. */
 void kvref_codec_stream_close(kvref_codec_stream **stream);
 
 /* Bytes that an open stream holds (decode), weights apart. */
@@ -95,17 +100,15 @@ size_t kvref_codec_stream_bytes(const kvref_codec *codec);
 
 /* Encodes mono samples at info.sample_rate: ceil(n_sample / frame) frames into out, to be
  * freed by kvref_codes_clear. Memory does not grow with length, but for the codes.
- * Errors: ARG (no samples, sample n is not finite, too long, part not loaded), FORMAT (weights
- * give values that are not finite), MEMORY. */
+ * Errors: ARG (no samples, sample n is not finite, more than about 2^31 samples, part not
+ * loaded), FORMAT (weights give values that are not finite), MEMORY. */
 kvref_status kvref_codec_encode(
     kvref_codec *codec, kvref_codes *out, const float *pcm, size_t n_sample, kvref_error *err);
 
-/* Mean over channels of interleaved x [n, n_channel] into y [n]; y may be x. */
-void kvref_mono(float *y, const float *x, size_t n, int n_channel);
-
-/* Windowed-sinc resampling (spec 06 section 5), *out [*n_out] owned by the caller (free).
- * Errors: ARG (rates below 1), UNSUPPORTED (the filter table would pass 2^24 values, as for
- * 44101 Hz), MEMORY. */
+/* Windowed-sinc resampling (spec 06 section 5) of x [n], mono, n 0 allowed; *out [*n_out],
+ * *n_out = ceil(n * to_hz / from_hz), is owned by the caller (free). Equal rates copy.
+ * Errors: ARG (rates below 1, n above 2^40), UNSUPPORTED (the filter table would pass 2^24
+ * values, as for 44101 Hz), MEMORY. */
 kvref_status kvref_resample(float **out,
                             size_t *n_out,
                             const float *x,
