@@ -19,18 +19,21 @@ struct kvref_audio {
     FILE *temp;
     SNDFILE *file;
     kvref_audio_format format;
+    uint64_t most; /* samples that the container can count */
     kvref_audio_stats stats;
 };
 
-static int container(kvref_audio_format format, uint64_t n)
+/* The libsndfile format for n samples; how many it may hold into *most. */
+static int container(uint64_t *most, kvref_audio_format format, uint64_t n)
 {
     static const uint64_t size[] = {2, 4, 3, 2};
     static const int subtype[] = {
         SF_FORMAT_PCM_16, SF_FORMAT_FLOAT, SF_FORMAT_PCM_24, SF_FORMAT_PCM_16};
-    bool big = n > (UINT32_MAX - 4096u) / size[format];
+    uint64_t wav = (UINT32_MAX - 4096u) / size[format];
     int major = format == KVREF_AUDIO_FLAC ? SF_FORMAT_FLAC
-                : big                      ? SF_FORMAT_RF64
+                : n > wav                  ? SF_FORMAT_RF64
                                            : SF_FORMAT_WAV;
+    *most = major == SF_FORMAT_WAV ? wav : UINT64_MAX;
     return major | subtype[format];
 }
 
@@ -53,7 +56,8 @@ kvref_status kvref_audio_open(kvref_audio **out,
         kvref_audio_abort(&a);
         return s;
     }
-    SF_INFO info = {.samplerate = rate, .channels = 1, .format = container(format, n_expected)};
+    SF_INFO info = {.samplerate = rate, .channels = 1};
+    info.format = container(&a->most, format, n_expected);
     a->file = sf_open_fd(fileno(a->temp), SFM_WRITE, &info, SF_FALSE);
     if (!a->file) {
         kvref_status s = kvref_fail(
@@ -77,15 +81,11 @@ static int quantise(float x, float scale)
 static sf_count_t write_block(kvref_audio *a, const float *x, int n)
 {
     int sample[BLOCK];
-    if (a->format == KVREF_AUDIO_FLOAT) {
-        for (int i = 0; i < n; i++) a->stats.n_nonzero += x[i] != 0;
-        return sf_write_float(a->file, x, n);
-    }
+    if (a->format == KVREF_AUDIO_FLOAT) return sf_write_float(a->file, x, n);
     int bits = a->format == KVREF_AUDIO_PCM24 ? 24 : 16;
     float scale = bits == 24 ? 0x1p23f : 0x1p15f;
     for (int i = 0; i < n; i++) {
         int q = quantise(x[i], scale);
-        a->stats.n_nonzero += q != 0;
         sample[i] = (int)((unsigned)q << (32 - bits)); /* libsndfile keeps the top bits */
     }
     return sf_write_int(a->file, sample, n);
@@ -93,6 +93,14 @@ static sf_count_t write_block(kvref_audio *a, const float *x, int n)
 
 kvref_status kvref_audio_put(kvref_audio *a, const float *x, size_t n, kvref_error *err)
 {
+    if (n > a->most - a->stats.n)
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "sound: expected at most %llu samples in a WAV file not opened for "
+                          "more, found %zu after %llu",
+                          (unsigned long long)a->most,
+                          n,
+                          (unsigned long long)a->stats.n);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
             return kvref_fail(err,

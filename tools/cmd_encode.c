@@ -99,6 +99,9 @@ static kvref_status encode(const char *command, const encode_args *a, kvref_erro
     sound_taken taken;
     KVREF_TRY(codec_check(&a->codec, err));
     KVREF_TRY(check_output("--output", a->out, err));
+    kvref_map probe; /* a wrong path is told before the codec is loaded */
+    KVREF_TRY(blame("SOUND", kvref_map_open(&probe, a->in, err), err));
+    kvref_map_close(&probe);
     kvref_status s = codec_start(&codec, command, &a->codec, KVREF_CODEC_ENCODE, err);
     if (s == KVREF_OK) s = blame("SOUND", sound_encode(&codes, &taken, codec, a->in, err), err);
     if (s == KVREF_OK) {

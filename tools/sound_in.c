@@ -8,13 +8,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A small file of a low rate may be hours of sound. */
+static kvref_status check_length(const kvref_sound *sound, int rate, kvref_error *err)
+{
+    if ((uint64_t)sound->n * (uint64_t)rate <= KVREF_SOUND_MAX * (uint64_t)sound->rate)
+        return KVREF_OK;
+    return kvref_fail(err,
+                      KVREF_E_UNSUPPORTED,
+                      "expected at most %zu samples at %d Hz, found %.0f s of sound",
+                      KVREF_SOUND_MAX,
+                      rate,
+                      (double)sound->n / sound->rate);
+}
+
 static kvref_status encode(
     kvref_codes *out, sound_taken *t, kvref_codec *codec, kvref_sound *sound, kvref_error *err)
 {
     int rate = kvref_codec_about(codec)->sample_rate;
     float *x = NULL;
-    kvref_status s =
-        kvref_resample(&x, &t->n_resampled, sound->x, sound->n, sound->rate, rate, err);
+    kvref_status s = check_length(sound, rate, err);
+    if (s == KVREF_OK)
+        s = kvref_resample(&x, &t->n_resampled, sound->x, sound->n, sound->rate, rate, err);
     kvref_sound_clear(sound); /* a long sound need not be held twice */
     if (s == KVREF_OK) s = kvref_codec_encode(codec, out, x, t->n_resampled, err);
     free(x);

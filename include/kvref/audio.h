@@ -40,24 +40,26 @@ typedef enum kvref_audio_format {
 } kvref_audio_format;
 
 typedef struct kvref_audio_stats {
-    uint64_t n;         /* samples put                                  */
-    uint64_t n_clipped; /* samples above 1 or below -1                  */
-    uint64_t n_nonzero; /* samples that are not 0 in the written format */
-    float peak;         /* largest magnitude                            */
+    uint64_t n;         /* samples put                 */
+    uint64_t n_clipped; /* samples above 1 or below -1 */
+    float peak;         /* largest magnitude           */
 } kvref_audio_stats;
 
 typedef struct kvref_audio kvref_audio;
 
-/* Starts a mono file. The bytes go to an anonymous temporary file first. n_expected decides
- * the container alone: data that passes 4 GiB becomes RF64 in place of WAV. */
+/* Starts a mono file of rate samples per second. The bytes go to an anonymous temporary file
+ * first. n_expected, in samples, decides the container alone: data that would pass 4 GiB
+ * becomes RF64 in place of WAV. *out is freed by save, send or abort. Errors: ARG (format,
+ * rate), IO, MEMORY. */
 kvref_status kvref_audio_open(kvref_audio **out,
                               kvref_audio_format format,
                               int rate,
                               uint64_t n_expected,
                               kvref_error *err);
 
-/* Appends samples x [n]. A sample that is not finite: FORMAT, naming it; nothing of this call
- * is then written. */
+/* Appends samples x [n]. Errors: FORMAT (a sample that is not finite, named), ARG (a WAV that
+ * was not opened for it would pass 4 GiB); nothing of this call is then written. IO: the disk
+ * is full; the sound is then good for nothing but abort. */
 kvref_status kvref_audio_put(kvref_audio *audio, const float *x, size_t n, kvref_error *err);
 
 /* What has been put so far. */
