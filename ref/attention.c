@@ -21,8 +21,7 @@ size_t ref_attention_scratch(int n_head, int n_kv_head, int d_head, int capacity
     return group * ((size_t)capacity + 1) + (size_t)d_head;
 }
 
-/* score [n_head, n_row]: the bare dot products. */
-static void dot_all(const ref_simd *simd, float *score, const ref_attend *a)
+void ref_attend_scores(const ref_simd *simd, float *score, const ref_attend *a)
 {
     simd->product(&(ref_product){.y = score,
                                  .stride_y = (size_t)a->n_row,
@@ -82,7 +81,7 @@ void ref_attend_row(const ref_simd *simd, const ref_attend *a, float *scratch)
     float *weight = scratch; /* [n_head, n_row] */
     float *total = weight + (size_t)a->n_head * (size_t)a->n_row;
     float *part = total + a->n_head;
-    dot_all(simd, weight, a);
+    ref_attend_scores(simd, weight, a);
     for (int h = 0; h < a->n_head; h++)
         total[h] = weigh(weight + (size_t)h * (size_t)a->n_row, a);
     average(simd, a, weight, part);

@@ -50,6 +50,56 @@ static void average(float *out, const float *weight, const float *v, int n, int 
     for (int e = 0; e < d_head; e++) out[e] = ref_round(out[e] / total);
 }
 
+/* The slow form. work [n] is scratch. */
+static void one_head(
+    float *out, const float *q, const float *k, const float *v, int n, int d_head, float *work)
+{
+    weigh(work, q, k, n, d_head);
+    average(out, work, v, n, d_head);
+}
+
+/* The fast form: upstream writes softmax(q k^T / sqrt(E)) v out, and rounds after each step
+ * (spec 03 section 3). */
+static void one_head_books(
+    float *out, const float *q, const float *k, const float *v, int n, int d_head, float *work)
+{
+    float *p = work, largest = -INFINITY, scale = 1.0f / sqrtf((float)d_head), total = 0;
+    for (int r = 0; r < n; r++) {
+        const float *key = k + (size_t)r * (size_t)d_head;
+        p[r] = ref_round(ref_round(ref_dot_naive(key, KVREF_F32, q, d_head)) * scale);
+        if (p[r] > largest) largest = p[r];
+    }
+    for (int r = 0; r < n; r++) total += kvref_expf(p[r] - largest);
+    for (int r = 0; r < n; r++) p[r] = ref_round(kvref_expf(p[r] - largest) / total);
+    for (int e = 0; e < d_head; e++) {
+        float sum = 0;
+        for (int r = 0; r < n; r++) sum += p[r] * v[(size_t)r * (size_t)d_head + (size_t)e];
+        out[e] = ref_round(sum);
+    }
+}
+
+typedef void head_fn(
+    float *out, const float *q, const float *k, const float *v, int n, int d_head, float *work);
+
+/* Every head of every query, by itself. */
+static void each_head(const ref_tools *tools,
+                      float *out,
+                      const float *q,
+                      const ref_kv *kv,
+                      int layer,
+                      int n_past,
+                      int n_row,
+                      int n_head,
+                      head_fn *fn)
+{
+    for (int t = 0; t < n_row; t++)
+        for (int h = 0; h < n_head; h++, q += kv->d_head, out += kv->d_head) {
+            int g = h / (n_head / kv->n_head), n = n_past + t + 1;
+            const float *k = ref_kv_head(kv, layer, 0, g), *v = ref_kv_head(kv, layer, 1, g);
+            fn(out, q, k, v, n, kv->d_head, tools->score);
+        }
+}
+
 void ref_attention_naive(const ref_tools *tools,
                          float *out,
                          const float *q,
@@ -59,12 +109,17 @@ void ref_attention_naive(const ref_tools *tools,
                          int n_row,
                          int n_head)
 {
-    float *weight = tools->score;
-    for (int t = 0; t < n_row; t++)
-        for (int h = 0; h < n_head; h++, q += kv->d_head, out += kv->d_head) {
-            int g = h / (n_head / kv->n_head), n = n_past + t + 1;
-            const float *k = ref_kv_head(kv, layer, 0, g), *v = ref_kv_head(kv, layer, 1, g);
-            weigh(weight, q, k, n, kv->d_head);
-            average(out, weight, v, n, kv->d_head);
-        }
+    each_head(tools, out, q, kv, layer, n_past, n_row, n_head, one_head);
+}
+
+void ref_attention_books_naive(const ref_tools *tools,
+                               float *out,
+                               const float *q,
+                               const ref_kv *kv,
+                               int layer,
+                               int n_past,
+                               int n_row,
+                               int n_head)
+{
+    each_head(tools, out, q, kv, layer, n_past, n_row, n_head, one_head_books);
 }

@@ -22,6 +22,7 @@ typedef struct attention_call {
     const float *q; /* [T, H, E] */
     const ref_kv *kv;
     int layer, n_past, n_row, n_head;
+    ref_attend_fn *attend; /* the slow form or the fast one */
 } attention_call;
 
 static void count_rows(kvref_kv_count *count, int n_row, int d_head)
@@ -38,7 +39,7 @@ static void attend(const attention_call *c, ref_attend *a, int worker, int t, in
     a->d_head = c->kv->d_head;
     a->q = c->q + row * (size_t)a->d_head;
     a->out = c->out + row * (size_t)a->d_head;
-    ref_attend_row(c->tools->simd, a, c->tools->score + (size_t)worker * c->tools->score_size);
+    c->attend(c->tools->simd, a, c->tools->score + (size_t)worker * c->tools->score_size);
     count_rows(&c->tools->count[worker], a->n_row, a->d_head);
 }
 
@@ -64,18 +65,10 @@ static double attention_work(const attention_call *c, int n_row)
     return 0.2 * c->n_row * c->n_head * c->kv->d_head * n_row;
 }
 
-void ref_attention_prefix(const ref_tools *tools,
-                          float *out,
-                          const float *q,
-                          const ref_kv *kv,
-                          int layer,
-                          int n_past,
-                          int n_row,
-                          int n_head)
+static void run_prefix(attention_call *c)
 {
-    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head};
-    double work = attention_work(&call, n_past + n_row);
-    ref_run(tools, prefix_tasks, &call, kv->n_head * n_row, work);
+    double work = attention_work(c, c->n_past + c->n_row);
+    ref_run(c->tools, prefix_tasks, c, c->kv->n_head * c->n_row, work);
 }
 
 /* Copies the whole capacity of head h / (H/G) to head h, for each h. */
@@ -109,6 +102,26 @@ static void full_tasks(void *arg, int worker, int first, int last)
     }
 }
 
+static void run_full(attention_call *c)
+{
+    const ref_kv *kv = c->kv;
+    ref_run(c->tools, expand, c, c->n_head, 0.5 * c->n_head * kv->capacity * kv->d_head);
+    ref_run(c->tools, full_tasks, c, c->n_head * c->n_row, attention_work(c, kv->capacity));
+}
+
+void ref_attention_prefix(const ref_tools *tools,
+                          float *out,
+                          const float *q,
+                          const ref_kv *kv,
+                          int layer,
+                          int n_past,
+                          int n_row,
+                          int n_head)
+{
+    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head, ref_attend_row};
+    run_prefix(&call);
+}
+
 void ref_attention_full(const ref_tools *tools,
                         float *out,
                         const float *q,
@@ -118,7 +131,32 @@ void ref_attention_full(const ref_tools *tools,
                         int n_row,
                         int n_head)
 {
-    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head};
-    ref_run(tools, expand, &call, n_head, 0.5 * n_head * kv->capacity * kv->d_head);
-    ref_run(tools, full_tasks, &call, n_head * n_row, attention_work(&call, kv->capacity));
+    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head, ref_attend_row};
+    run_full(&call);
+}
+
+void ref_attention_books(const ref_tools *tools,
+                         float *out,
+                         const float *q,
+                         const ref_kv *kv,
+                         int layer,
+                         int n_past,
+                         int n_row,
+                         int n_head)
+{
+    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head, ref_attend_books};
+    run_prefix(&call);
+}
+
+void ref_attention_books_full(const ref_tools *tools,
+                              float *out,
+                              const float *q,
+                              const ref_kv *kv,
+                              int layer,
+                              int n_past,
+                              int n_row,
+                              int n_head)
+{
+    attention_call call = {tools, out, q, kv, layer, n_past, n_row, n_head, ref_attend_books};
+    run_full(&call);
 }

@@ -33,8 +33,8 @@ static void attention(kvref_decoder *d,
     ref_linear(tools, qkv, 3, d->norm, n_row);
     if (s->qk_norm) {
         float eps = d->config.norm_eps;
-        ref_rmsnorm(tools, d->q, d->q, n_row * s->n_head, s->d_head, &w->q_norm, eps);
-        ref_rmsnorm(tools, d->k, d->k, n_row * s->n_kv_head, s->d_head, &w->k_norm, eps);
+        ref_rmsnorm(tools, d->q, d->q, n_row * s->n_head, s->d_head, &w->q_norm, eps, false);
+        ref_rmsnorm(tools, d->k, d->k, n_row * s->n_kv_head, s->d_head, &w->k_norm, eps, false);
     }
     ref_rope_apply(&net->rope, d->q, n_row, s->n_head, first);
     ref_rope_apply(&net->rope, d->k, n_row, s->n_kv_head, first);
@@ -46,7 +46,7 @@ static void attention(kvref_decoder *d,
     /* Workers count apart, so that they share nothing; the sum is the same for any number. */
     int n_worker = kvref_pool_size(tools->pool);
     for (int i = 0; i < n_worker; i++) tools->count[i] = (kvref_kv_count){0};
-    d->attention(tools, d->mixed, d->q, &net->kv, layer, first, n_row, s->n_head);
+    net->attention(tools, d->mixed, d->q, &net->kv, layer, first, n_row, s->n_head);
     for (int i = 0; i < n_worker; i++) {
         count->k_rows += tools->count[i].k_rows;
         count->v_rows += tools->count[i].v_rows;
@@ -68,14 +68,14 @@ void ref_block(kvref_decoder *d,
     int width = s->d_model;
     size_t n = (size_t)n_row * (size_t)width, n_ff = (size_t)n_row * (size_t)s->d_ff;
 
-    ref_rmsnorm(tools, d->norm, d->x, n_row, width, &w->attn_norm, d->config.norm_eps);
+    ref_rmsnorm(tools, d->norm, d->x, n_row, width, &w->attn_norm, d->config.norm_eps, true);
     ref_tap(d, net, REF_ATTN_NORM, layer, first, n_row, d->norm);
     attention(d, net, layer, first, n_row, count);
     ref_linear(tools, &(ref_matrix){d->out, &w->wo, &w->bo}, 1, d->mixed, n_row);
     ref_tap(d, net, REF_ATTN_OUT, layer, first, n_row, d->out);
     add(d->x, d->out, n);
 
-    ref_rmsnorm(tools, d->norm, d->x, n_row, width, &w->ffn_norm, d->config.norm_eps);
+    ref_rmsnorm(tools, d->norm, d->x, n_row, width, &w->ffn_norm, d->config.norm_eps, true);
     ref_tap(d, net, REF_FFN_NORM, layer, first, n_row, d->norm);
     ref_matrix gate_up[] = {{d->gate, &w->w1, NULL}, {d->up, &w->w3, NULL}};
     ref_linear(tools, gate_up, 2, d->norm, n_row);

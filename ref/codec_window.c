@@ -35,7 +35,8 @@ static void norm_task(void *arg, int worker, int first, int last)
                 last - first,
                 d,
                 &weight,
-                c->setup.norm_eps);
+                c->setup.norm_eps,
+                true);
 }
 
 /* Rotates n_pair adjacent pairs of y = u by the angles of a position. */

@@ -144,8 +144,9 @@ static kvref_status open_parts(kvref_decoder *d, kvref_error *err)
     d->fast.tap = fast_names;
     d->slow.layer = d->weights->slow;
     d->fast.layer = d->weights->fast;
-    d->attention =
-        d->opts.attention == KVREF_ATTN_FULL ? ref_attention_full : ref_attention_prefix;
+    bool full = d->opts.attention == KVREF_ATTN_FULL;
+    d->slow.attention = full ? ref_attention_full : ref_attention_prefix;
+    d->fast.attention = full ? ref_attention_books_full : ref_attention_books;
     d->tools.simd = ref_simd_best();
     KVREF_TRY(choose_linear(d, err));
     KVREF_TRY(kvref_pool_open(&d->tools.pool, d->opts.n_thread, err));

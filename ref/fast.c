@@ -51,7 +51,7 @@ kvref_status ref_fast(kvref_decoder *d, float *logits, int book, int32_t code, k
     ref_tap(d, &d->fast, REF_EMBED, -1, first, n_row, d->x);
     for (int l = 0; l < c->fast.n_layer; l++)
         ref_block(d, &d->fast, l, first, n_row, &d->fast_count);
-    ref_rmsnorm(&d->tools, d->norm, d->x, n_row, width, &w->fast_norm, c->norm_eps);
+    ref_rmsnorm(&d->tools, d->norm, d->x, n_row, width, &w->fast_norm, c->norm_eps, true);
     ref_tap(d, &d->fast, REF_NORM, -1, first, n_row, d->norm);
     last = d->norm + (size_t)(n_row - 1) * (size_t)width;
     ref_linear(&d->tools, &(ref_matrix){logits, &w->fast_head, NULL}, 1, last, 1);

@@ -7,7 +7,8 @@
  * goes to partial sum i mod 16, in ascending i; then the 16 partial sums ("lanes") are folded
  * in halves: 8 + 8, 4 + 4, 2 + 2, 1 + 1. Why not simply one sum from left to right: a vector
  * unit has 4, 8 or 16 floats side by side, and this order suits each of them; besides, the
- * rounding errors of 16 short sums are smaller than those of a long one.
+ * rounding errors of 16 short sums are smaller than those of a long one. (In float16 it is the
+ * order of gpu/: 8 neighbours, which a GPU loads at once, go to partial sum i / 8 mod 32.)
  * Notice: every product is rounded before it is added (no fused multiply-add), and a row of
  * y depends on its own row of x only. The tests judge linear.c and lanes.h by this file. */
 #include "ref/ref.h"
@@ -30,7 +31,8 @@ float ref_element(const void *w, kvref_dtype dtype, size_t i)
 float ref_dot_naive(const void *w, kvref_dtype dtype, const float *x, int n)
 {
     float lane[REF_LANES] = {0};
-    for (int i = 0; i < n; i++) lane[i % REF_LANES] += ref_element(w, dtype, (size_t)i) * x[i];
+    for (int i = 0; i < n; i++)
+        lane[i / REF_GROUP % REF_LANES] += ref_element(w, dtype, (size_t)i) * x[i];
     for (int half = REF_LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++) lane[l] += lane[l + half];
     return lane[0];

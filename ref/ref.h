@@ -10,7 +10,6 @@
 #include "kvref/fmath.h"
 #include "kvref/half.h"
 
-#define REF_LANES      16        /* partial sums of a dot product (lanes.h)                   */
 #define REF_CHUNK      64        /* cached positions whose weighted sum is formed at once     */
 #define REF_BLAS_ROWS  8         /* OpenBLAS multiplies from so many rows of x up (backend.h) */
 #define REF_BLAS_PANEL 128       /* output rows of a task that OpenBLAS multiplies            */
@@ -20,15 +19,29 @@
 #define REF_MAX_SIMD   3
 #define REF_WAKE_WORK  20000 /* nanoseconds: about what waking a thread costs */
 
-/* A rounding point R of spec 02 and 03. The identity here: this is the float32 reading. */
+/* Two readings of one text. Spec 02 and 03 mark the points where a model in 16 bits rounds; the
+ * code has ref_round there and nowhere else. In float32 it does nothing. Compiled with
+ * REF_ROUND_F16 this folder emulates the float16 decoder of gpu/ (README.md, "In float16"),
+ * bit for bit, which also asks for the device's order of summation: see ref_dot_naive. */
+#ifdef REF_ROUND_F16
+#define REF_GROUP 8  /* neighbours that go to the same partial sum */
+#define REF_LANES 32 /* partial sums of a dot product              */
+static inline float ref_round(float x)
+{
+    return kvref_f16_f32(kvref_f32_f16(x));
+}
+#else
+#define REF_GROUP 1
+#define REF_LANES 16
 static inline float ref_round(float x)
 {
     return x;
 }
+#endif
 
-/* ---- simd.c: inner loops ---- */
+/* ---- simd.c, or simd_naive.c in float16: inner loops ---- */
 
-/* y[t, o] = sum over i of w[o, i] x[t, i], in the order that lanes.h defines. */
+/* y[t, o] = sum over i of w[o, i] x[t, i], in the order of ref_dot_naive. */
 typedef struct ref_product {
     float *y;        /* [n_x, n_w]                           */
     size_t stride_y; /* floats from row to row               */
@@ -105,14 +118,17 @@ kvref_weight ref_rows(const kvref_weight *w, int first, int n);
 /* Widens row `row` of w into y [w.n_col]. Exact. */
 void ref_row(const ref_tools *tools, float *y, const kvref_weight *w, int row);
 
-/* y[t, :] = R(R(x[t, :] / sqrt(mean(x[t, :]^2) + eps)) * w). x and y [T, D] may be the same. */
+/* y[t, :] = R(R(x[t, :] / sqrt(mean(x[t, :]^2) + eps)) * w), or with the outer R alone unless
+ * twice: whole rows are rounded twice, heads of q and k once (spec 02 section 3). x and y
+ * [T, D] may be the same. */
 void ref_rmsnorm(const ref_tools *tools,
                  float *y,
                  const float *x,
                  int n_row,
                  int width,
                  const kvref_weight *w,
-                 float eps);
+                 float eps,
+                 bool twice);
 
 /* x[t, :] from frames [T, 1+N]; work [D] is scratch. */
 void ref_embed(const ref_tools *tools,
@@ -142,7 +158,8 @@ typedef struct ref_rope {
 
 void ref_rope_init(ref_rope *rope, int d_head, float base, kvref_rope_table table);
 
-/* Fills rows up to n_row - 1. */
+/* Fills rows up to n_row - 1. In float16 the bfloat16 values are converted once more (spec 02
+ * section 4); the float32 table is left as it is. */
 void ref_rope_reach(ref_rope *rope, int n_row);
 
 /* Turns x [T, n_head, E] by the angles of positions first..first+T-1. */
@@ -166,7 +183,7 @@ float *ref_kv_head(const ref_kv *kv, int layer, int value, int head);
 void ref_kv_append(
     const ref_kv *kv, int layer, int first, const float *k, const float *v, int n_row);
 
-/* ---- attention.c, attention_run.c, attention_naive.c ---- */
+/* ---- attention.c, attention_books.c, attention_run.c, attention_naive.c ---- */
 
 /* One query position over n_row rows of one key/value head, of which the first n_live count. */
 typedef struct ref_attend {
@@ -176,8 +193,13 @@ typedef struct ref_attend {
     int n_head, n_row, n_live, d_head;
 } ref_attend;
 
-/* out from q, k and v. scratch: ref_attention_scratch floats. */
-void ref_attend_row(const ref_simd *simd, const ref_attend *a, float *scratch);
+/* out from q, k and v. scratch: ref_attention_scratch floats. The fast transformer has a form
+ * of its own, the same function rounded at other places: ref_attend_books. */
+typedef void ref_attend_fn(const ref_simd *simd, const ref_attend *a, float *scratch);
+ref_attend_fn ref_attend_row, ref_attend_books;
+
+/* score [n_head, n_row]: the bare dot products. */
+void ref_attend_scores(const ref_simd *simd, float *score, const ref_attend *a);
 
 /* out[t, h, :] = sum over r <= P+t of softmax_r(q[t, h, :] . k[r, g, :] / sqrt(E)) v[r, g, :]
  * with g = h / (H/G). q and out [T, H, E]; query t is at position P+t and its own row has been
@@ -192,9 +214,10 @@ typedef void ref_attention(const ref_tools *tools,
                            int n_head);
 
 ref_attention ref_attention_prefix, ref_attention_full;
+ref_attention ref_attention_books, ref_attention_books_full; /* with ref_attend_books */
 
-/* The definition: the same bits, one thread, nothing counted. */
-ref_attention ref_attention_naive;
+/* The definitions: the same bits, one thread, nothing counted. */
+ref_attention ref_attention_naive, ref_attention_books_naive;
 
 /* Floats that a worker needs in tools->score. */
 size_t ref_attention_scratch(int n_head, int n_kv_head, int d_head, int capacity);
@@ -206,6 +229,7 @@ typedef struct ref_transformer {
     const kvref_stack *stack;
     const kvref_layer *layer; /* [L] */
     const char *const *tap;   /* names, by ref_point */
+    ref_attention *attention;
     ref_kv kv;
     ref_rope rope;
 } ref_transformer;
@@ -234,7 +258,6 @@ struct kvref_decoder {
     const kvref_weights *weights; /* borrowed */
     kvref_decoder_opts opts;
     ref_tools tools;
-    ref_attention *attention;
     ref_transformer slow, fast;
     int n_pos;       /* positions held                                       */
     int n_call;      /* slow calls since position 0: the frame index of taps */

@@ -2,9 +2,9 @@
 /* Root mean square norm: y = x / sqrt(mean(x^2) + eps) * w, over the last axis (spec 02
  * section 3). No mean is taken off and there is no bias.
  *
- * The squares are summed in float32 in the order of lanes.h: a row of 300s, whose squares pass
- * the largest float16, is harmless. The same code norms the heads of q and k, one row a head.
- */
+ * The squares are summed in float32, in the order of every dot product: a row of 300s, whose
+ * squares pass the largest float16, is harmless. The same code norms the heads of q and k, one
+ * row a head; upstream's two kinds of norm round at different places, hence `twice`. */
 #include "ref/ref.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@ void ref_rmsnorm(const ref_tools *tools,
                  int n_row,
                  int width,
                  const kvref_weight *w,
-                 float eps)
+                 float eps,
+                 bool twice)
 {
     float *weight = tools->panel;
     ref_row(tools, weight, w, 0);
@@ -31,7 +32,9 @@ void ref_rmsnorm(const ref_tools *tools,
                                             .n_w = 1,
                                             .n_col = width});
         float scale = 1.0f / sqrtf(sum / (float)width + eps);
-        for (int i = 0; i < width; i++)
-            to[i] = ref_round(ref_round(from[i] * scale) * weight[i]);
+        for (int i = 0; i < width; i++) {
+            float normed = from[i] * scale;
+            to[i] = ref_round((twice ? ref_round(normed) : normed) * weight[i]);
+        }
     }
 }

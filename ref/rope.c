@@ -30,6 +30,11 @@ void ref_rope_reach(ref_rope *rope, int n_row)
         float *cosine = rope->cosine + (size_t)rope->n_row * n;
         float *sine = rope->sine + (size_t)rope->n_row * n;
         kvref_rope_row(cosine, sine, rope->freq, (int)n, rope->n_row, rope->table);
+        if (rope->table == KVREF_ROPE_F32) continue;
+        for (size_t j = 0; j < n; j++) {
+            cosine[j] = ref_round(cosine[j]);
+            sine[j] = ref_round(sine[j]);
+        }
     }
 }
 

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+_Static_assert(REF_GROUP == 1, "lanes.h takes neighbours to different lanes");
+
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>

@@ -62,7 +62,7 @@ static void finish(kvref_decoder *d, float *logits, const float *x)
     const kvref_config *c = &d->config;
     const kvref_weights *w = d->weights;
     int width = c->slow.d_model, width_fast = c->fast.d_model;
-    ref_rmsnorm(&d->tools, d->norm, x, 1, width, &w->norm, c->norm_eps);
+    ref_rmsnorm(&d->tools, d->norm, x, 1, width, &w->norm, c->norm_eps, true);
     ref_tap(d, &d->slow, REF_NORM, -1, d->n_call, 1, d->norm);
     logits_of(d, logits, d->norm);
     const float *from = c->norm_fastlayer_input ? d->norm : x;

@@ -344,3 +344,15 @@ check_PROGRAMS += %D%/test_mutants
 %C%_test_mutants_SOURCES = %D%/test_mutants.c %D%/golden.c %D%/golden.h
 %C%_test_mutants_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_mutants_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_narrow
+%C%_test_narrow_SOURCES = %D%/test_narrow.c
+%C%_test_narrow_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_narrow_LDADD = $(TEST_LIBS)
+
+# The decoder in float16: see ref/local.mk for $(ref16).
+check_PROGRAMS += %D%/test_half_ref
+%C%_test_half_ref_SOURCES = %D%/test_half_ref.c $(narrowed)
+%C%_test_half_ref_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
+%C%_test_half_ref_LDADD = $(ref16) $(TEST_LIBS)
+narrowed = %D%/narrowed.c %D%/narrowed.h

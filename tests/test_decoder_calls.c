@@ -157,8 +157,14 @@ static void one_pass(kvref_decoder *d, float *logits, const float *x, int pos)
     kvref_kv_count count = {0};
     memcpy(d->x, x, (size_t)c->fast.d_model * sizeof *x);
     for (int l = 0; l < c->fast.n_layer; l++) ref_block(d, &d->fast, l, pos, 1, &count);
-    ref_rmsnorm(
-        &d->tools, d->norm, d->x, 1, c->fast.d_model, &d->weights->fast_norm, c->norm_eps);
+    ref_rmsnorm(&d->tools,
+                d->norm,
+                d->x,
+                1,
+                c->fast.d_model,
+                &d->weights->fast_norm,
+                c->norm_eps,
+                true);
     ref_linear(&d->tools, &(ref_matrix){logits, &d->weights->fast_head, NULL}, 1, d->norm, 1);
 }
 

@@ -15,7 +15,7 @@ static double norm_error(const float *x, int n, const float *weight, float eps)
     world_tools(&tools, ref_simd_best(), 1, n, 0);
     kvref_weight w = {weight, KVREF_F32, 1, n};
     float *y = world_floats((size_t)n, 1e30f, 1);
-    ref_rmsnorm(&tools, y, x, 1, n, &w, eps);
+    ref_rmsnorm(&tools, y, x, 1, n, &w, eps, true);
     double sum = 0, worst = 0;
     for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     for (int i = 0; i < n; i++) {
@@ -62,7 +62,7 @@ START_TEST(epsilon_is_inside_the_root)
     for (int i = 0; i < 16; i++) x[i] = 1e-8f, one[i] = 1;
     ref_tools tools;
     world_tools(&tools, ref_simd_best(), 1, 16, 0);
-    ref_rmsnorm(&tools, y, x, 1, 16, &(kvref_weight){one, KVREF_F32, 1, 16}, 1e-6f);
+    ref_rmsnorm(&tools, y, x, 1, 16, &(kvref_weight){one, KVREF_F32, 1, 16}, 1e-6f, true);
     ck_assert(fabs((double)y[0] - 1e-5) <= 1e-10);
     world_tools_close(&tools);
 }
@@ -77,9 +77,10 @@ START_TEST(rows_are_normed_by_themselves_and_in_place)
           *y = world_floats(N * T + 8, 1e30f, 3);
     float *guard = world_floats(N * T + 8, 1e30f, 3);
     kvref_weight weight = {w, KVREF_F32, 1, N};
-    ref_rmsnorm(&tools, y, x, T, N, &weight, 1e-6f);
+    ref_rmsnorm(&tools, y, x, T, N, &weight, 1e-6f, true);
     ck_assert_uint_eq(world_differ(y + N * T, guard + N * T, 8), 0);
-    for (int t = 0; t < T; t++) ref_rmsnorm(&tools, x + t * N, x + t * N, 1, N, &weight, 1e-6f);
+    for (int t = 0; t < T; t++)
+        ref_rmsnorm(&tools, x + t * N, x + t * N, 1, N, &weight, 1e-6f, true);
     ck_assert_uint_eq(world_differ(x, y, N * T), 0);
     free(x), free(w), free(y), free(guard);
     world_tools_close(&tools);
