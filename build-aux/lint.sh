@@ -22,6 +22,7 @@ rule include/kvref 'kvref'
 rule base 'kvref|base'
 rule ref 'kvref|base|ref'
 rule gpu 'kvref|base|gpu'
+rule gpu/cudacpu 'gpu/cudacpu'
 
 for f in "${code[@]}"; do
     n=$(wc -l < "$f")
@@ -37,9 +38,11 @@ echo "$lengths" | awk '$1 > 60 {print "lint: " $2 ": function of " $1 " lines, l
 p90=$(echo "$lengths" | awk '{a[NR]=$1} END {print a[int(NR*0.9)]}')
 [ "${p90:-0}" -le 40 ] || say "p90 of function length is $p90 lines, limit 40"
 
-# The library never prints, exits, aborts, reads the environment.
+# The library never prints, exits, aborts, reads the environment. gpu/cudacpu/ is left out: it is
+# a test instrument, which by default describes a fault on stderr and aborts.
+mapfile -t library < <(printf '%s\n' "${code[@]}" | grep -E '^(base|ref|gpu|include/kvref)/[^/]*$')
 hits=$(grep -nE '\b(printf|puts|putchar|perror|exit|_exit|abort|getenv|setenv|putenv|system|popen)\(|\b(stdout|stderr|stdin)\b' \
-    base/*.[ch] ref/*.[ch] include/kvref/*.h | grep -vE '^[^:]*:[0-9]*: *(/\*|\*)' || true)
+    "${library[@]}" | grep -vE '^[^:]*:[0-9]*: *(/\*|\*)' || true)
 [ -z "$hits" ] || say "banned in the library: $hits"
 hits=$(grep -nE '\b(strcpy|strcat|sprintf|gets|atoi|atof|strtok|rand|alloca)\(' "${code[@]}" || true)
 [ -z "$hits" ] || say "banned everywhere: $hits"

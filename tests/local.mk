@@ -356,3 +356,14 @@ check_PROGRAMS += %D%/test_half_ref
 %C%_test_half_ref_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
 %C%_test_half_ref_LDADD = $(ref16) $(TEST_LIBS)
 narrowed = %D%/narrowed.c %D%/narrowed.h
+# C++: they launch kernels themselves.
+CUDACPU_LIBS = %D%/libsupport.a libkvref_cudacpu.a $(KVREF_LIBS) $(CHECK_LIBS)
+check_PROGRAMS += %D%/test_cudacpu
+%C%_test_cudacpu_SOURCES = %D%/test_cudacpu.cc
+%C%_test_cudacpu_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_cudacpu_LDADD = $(CUDACPU_LIBS)
+
+check_PROGRAMS += %D%/test_cudacpu_host
+%C%_test_cudacpu_host_SOURCES = %D%/test_cudacpu_host.cc
+%C%_test_cudacpu_host_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_cudacpu_host_LDADD = $(CUDACPU_LIBS)

@@ -8,6 +8,10 @@
 #include <check.h>
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Exit status that automake counts as a skip. */
 #define SUPPORT_SKIP 77
 
@@ -63,5 +67,9 @@ const char *support_shared(const char *name);
 
 /* Writes bytes to a file; aborts the test on failure. */
 void support_write(const char *path, const void *data, size_t n_byte);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
