@@ -335,6 +335,34 @@ START_TEST(codec_json_is_read_strictly)
 }
 END_TEST
 
+START_TEST(codec_json_takes_effect)
+{
+    static const char *const json[] = {"{\"head_dim\": 12}",
+                                       "{\"head_dim\": 12, \"dilations\": [1, 3, 8]}",
+                                       "{\"head_dim\": 12, \"rope_base\": 5000}",
+                                       "{\"head_dim\": 12, \"norm_eps\": 0.5}",
+                                       "{\"head_dim\": 12, \"sample_rate\": 16000}"};
+    enum { N = sizeof json / sizeof *json, LONG = 12 };
+    kvref_error err;
+    float *pcm[N];
+    const char *dir = plain_toy(), *path = support_path(dir, "codec.json");
+    int32_t *code = toy_codes("json", 4, LONG);
+    for (int i = 0; i < N; i++) {
+        kvref_codec *codec;
+        support_write(path, json[i], strlen(json[i]));
+        must(kvref_codec_open(&codec, dir, &decoding, &err), err);
+        int rate = kvref_codec_about(codec)->sample_rate;
+        ck_assert_int_eq(rate, i == N - 1 ? 16000 : 44100);
+        pcm[i] = toy_decode(codec, code, LONG);
+        bool same = memcmp(pcm[i], pcm[0], LONG * 192 * sizeof(float)) == 0;
+        ck_assert_msg(same == (i == 0 || i == N - 1), "%s", json[i]);
+        kvref_codec_close(&codec);
+    }
+    for (int i = 0; i < N; i++) free(pcm[i]);
+    free(code);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("codec_load");
@@ -348,6 +376,7 @@ int main(void)
     tcase_add_test(tc, wrong_files_are_refused_by_name);
     tcase_add_test(tc, parts_are_loaded_as_asked);
     tcase_add_test(tc, codec_json_is_read_strictly);
+    tcase_add_test(tc, codec_json_takes_effect);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -68,6 +68,7 @@ START_TEST(pieces_equal_the_whole_at_the_golden_widths)
 {
     kvref_codec_dims dims = toy_golden_dims();
     check_pieces(&dims, KVREF_CONV_BLAS, 34);
+    check_pieces(&dims, KVREF_CONV_EXACT, 26);
 }
 END_TEST
 
