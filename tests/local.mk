@@ -371,3 +371,14 @@ check_PROGRAMS += %D%/test_cudacpu_host
 %C%_test_cudacpu_host_SOURCES = %D%/test_cudacpu_host.cc
 %C%_test_cudacpu_host_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_cudacpu_host_LDADD = $(CUDACPU_LIBS)
+
+tape = %D%/ref64.c %D%/ref64.h %D%/tape.c %D%/tape.h
+check_PROGRAMS += %D%/test_ref64
+%C%_test_ref64_SOURCES = %D%/test_ref64.c $(tape)
+%C%_test_ref64_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_ref64_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_half_f64
+%C%_test_half_f64_SOURCES = %D%/test_half_f64.c $(narrowed) $(tape) %D%/golden.c %D%/golden.h
+%C%_test_half_f64_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
+%C%_test_half_f64_LDADD = $(ref16) $(TEST_LIBS)
