@@ -2,6 +2,8 @@ noinst_HEADERS += \
 	%D%/base.h \
 	%D%/bind.h \
 	%D%/config.h \
+	%D%/diff.h \
+	%D%/diff_parts.h \
 	%D%/file.h \
 	%D%/frames.h \
 	%D%/generate.h \
@@ -34,6 +36,13 @@ libkvref_a_SOURCES += \
 	%D%/codes.c \
 	%D%/compare.c \
 	%D%/config.c \
+	%D%/diff.c \
+	%D%/diff_choice.c \
+	%D%/diff_hint.c \
+	%D%/diff_inputs.c \
+	%D%/diff_name.c \
+	%D%/diff_rows.c \
+	%D%/diff_tap.c \
 	%D%/fields.c \
 	%D%/file.c \
 	%D%/frames.c \
@@ -41,6 +50,8 @@ libkvref_a_SOURCES += \
 	%D%/generate_open.c \
 	%D%/io.c \
 	%D%/json.c \
+	%D%/limits.c \
+	%D%/limits_file.c \
 	%D%/model.c \
 	%D%/names.c \
 	%D%/narrow.c \

@@ -10,6 +10,9 @@ rotation table, the noise and the sampling rule are float32, because they are de
     oracle.py make CASE.json OUT.safetensors      draw codes, write the numbers
     oracle.py runs GOLDEN-LM.json                 its runs: frames, logits, hidden state
     oracle.py diff OLD.safetensors NEW.safetensors  equal, but for float32 rounding
+    oracle.py half CASE.json CASE.safetensors OUT.safetensors
+        the same codes with every stored value rounded to float16: a plain FP16 decoder; writes
+        its numbers, and prints for each tap the error against float64 over the largest magnitude
 """
 
 import json
@@ -29,6 +32,17 @@ def bf16(x):
     return bits.view(F32)
 
 
+def half(x):
+    """Values rounded to float16, as an FP16 program stores them."""
+    with np.errstate(over="ignore"):
+        return np.asarray(x, np.float64).astype(np.float16).astype(np.float64)
+
+
+def whole(x):
+    """Nothing is rounded."""
+    return x
+
+
 def rope_table(base, width, n_pos, table):
     """cos and sin [n_pos, width / 2]; the angle is a float32 product."""
     e = (F32(2) * np.arange(width // 2, dtype=F32)) / F32(width)
@@ -40,8 +54,8 @@ def rope_table(base, width, n_pos, table):
     return cos.astype(np.float64), sin.astype(np.float64)
 
 
-def norm(x, weight, eps):
-    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * weight
+def norm(x, weight, eps, store=whole):
+    return store(x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)) * weight
 
 
 def rotate(x, cos, sin):
@@ -61,9 +75,11 @@ class Taps(dict):
 
 
 class Stack:
-    """One of the two transformers: its sizes, weights and cache."""
+    """One of the two transformers: its sizes, weights and cache. store rounds what a program of
+    that precision keeps: results of matrix products and of elementwise steps."""
 
-    def __init__(self, config, fast, table):
+    def __init__(self, config, fast, table, store):
+        self.store = store
         get = lambda key: config[("fast_" if fast else "") + key]
         self.side, self.prefix = ("fast", "fast_") if fast else ("slow", "")
         self.n_layer = config["n_fast_layer" if fast else "n_layer"]
@@ -73,7 +89,7 @@ class Stack:
         self.qk_norm = get("attention_qk_norm")
         self.eps = float(F32(config["norm_eps"]))
         n_pos = config["num_codebooks"] if fast else config["max_seq_len"]
-        self.cos, self.sin = rope_table(config["rope_base"], self.width, n_pos, table)
+        self.cos, self.sin = map(store, rope_table(config["rope_base"], self.width, n_pos, table))
         self.layers = [self.load(layer) for layer in range(self.n_layer)]
         self.rewind()
 
@@ -116,32 +132,33 @@ class Stack:
 
     def run(self, x, taps):
         """x [T, dim] at the next positions; returns the residual stream after the last layer."""
+        r = self.store
         first, rows = len(self.k[0]), len(x)
         at = slice(first, first + rows)
         taps.put(f"{self.side}.embed", x)
         for layer, w in enumerate(self.layers):
             tap = lambda name, value: taps.put(f"{self.side}.L{layer:02d}.{name}", value)
-            n = norm(x, w["attention_norm.weight"], self.eps)
+            n = r(norm(x, w["attention_norm.weight"], self.eps, r))
             tap("attn_norm", n)
-            qkv = n @ w["attention.wqkv.weight"].T + w.get("attention.wqkv.bias", 0)
+            qkv = r(n @ w["attention.wqkv.weight"].T + w.get("attention.wqkv.bias", 0))
             qkv = qkv.reshape(rows, self.head + 2 * self.kv, self.width)
             q, k, v = np.split(qkv, [self.head, self.head + self.kv], axis=1)
             if self.qk_norm:
-                q = norm(q, w["attention.q_norm.weight"], self.eps)
-                k = norm(k, w["attention.k_norm.weight"], self.eps)
-            q, k = (rotate(u, self.cos[at], self.sin[at]) for u in (q, k))
+                q = r(norm(q, w["attention.q_norm.weight"], self.eps))
+                k = r(norm(k, w["attention.k_norm.weight"], self.eps))
+            q, k = (r(rotate(u, self.cos[at], self.sin[at])) for u in (q, k))
             self.k[layer] = np.concatenate([self.k[layer], k])
             self.v[layer] = np.concatenate([self.v[layer], v])
-            attn = self.attend(layer, q, first)
-            attn_out = attn.reshape(rows, -1) @ w["attention.wo.weight"].T + w.get("attention.wo.bias", 0)
+            attn = r(self.attend(layer, q, first))
+            attn_out = r(attn.reshape(rows, -1) @ w["attention.wo.weight"].T + w.get("attention.wo.bias", 0))
             for name, value in (("q", q), ("k", k), ("v", v), ("attn", attn), ("attn_out", attn_out)):
                 tap(name, value)
-            x = x + attn_out
-            n = norm(x, w["ffn_norm.weight"], self.eps)
-            gate = n @ w["feed_forward.w1.weight"].T
-            act = gate / (1 + np.exp(-gate)) * (n @ w["feed_forward.w3.weight"].T)
-            ffn_out = act @ w["feed_forward.w2.weight"].T
-            x = x + ffn_out
+            x = r(x + attn_out)
+            n = r(norm(x, w["ffn_norm.weight"], self.eps, r))
+            gate = r(n @ w["feed_forward.w1.weight"].T)
+            act = r(r(gate / (1 + np.exp(-gate))) * r(n @ w["feed_forward.w3.weight"].T))
+            ffn_out = r(act @ w["feed_forward.w2.weight"].T)
+            x = r(x + ffn_out)
             for name, value in (("ffn_norm", n), ("ffn_act", act), ("ffn_out", ffn_out), ("out", x)):
                 tap(name, value)
         return x
@@ -150,9 +167,10 @@ class Stack:
 class Model:
     """Both transformers and what lies around them."""
 
-    def __init__(self, config, table="bf16"):
-        self.c = c = config
-        self.slow_stack, self.fast_stack = Stack(c, False, table), Stack(c, True, table)
+    def __init__(self, config, table="bf16", store=whole):
+        self.c, self.store = config, store
+        c = config
+        self.slow_stack, self.fast_stack = (Stack(c, fast, table, store) for fast in (False, True))
         self.eps = float(F32(c["norm_eps"]))
         w = lambda name, *shape: formula.weight(name, shape)
         n_code, dim, fast_dim = c["codebook_size"], c["dim"], c["fast_dim"]
@@ -171,22 +189,22 @@ class Model:
     def embed_frame(self, frame):
         """frame: token id, then one code per book."""
         c, token = self.c, frame[0]
-        x = self.embed[token].copy()
+        x = self.embed[token]
         if c["semantic_begin_id"] <= token <= c["semantic_end_id"]:
-            for book, code in enumerate(frame[1:]):
-                x += self.codes[book * c["codebook_size"] + code]
+            at = [book * c["codebook_size"] + code for book, code in enumerate(frame[1:])]
+            x = self.store(x + self.store(self.codes[at].sum(axis=0)))
             if c["scale_codebook_embeddings"]:
-                x /= float(F32(np.sqrt(c["num_codebooks"] + 1)))
+                x = self.store(x / float(F32(np.sqrt(c["num_codebooks"] + 1))))
         return x
 
     def slow(self, frames, taps):
         """Feeds frames [T, 1+N]; returns the logits [V] and the hidden state of the last one."""
         x = self.slow_stack.run(np.array([self.embed_frame(f) for f in frames]), taps)[-1]
-        z = norm(x, self.norm, self.eps)
-        logits = self.head @ z
+        z = self.store(norm(x, self.norm, self.eps, self.store))
+        logits = self.store(self.head @ z)
         hidden = z if self.c["norm_fastlayer_input"] else x
         if self.project:
-            hidden = self.project[0] @ hidden + self.project[1]
+            hidden = self.store(self.project[0] @ hidden + self.project[1])
         for name, value in (("norm", z), ("logits", logits), ("hidden", hidden)):
             taps.put(f"slow.{name}", value[None])
         return logits, hidden
@@ -195,9 +213,10 @@ class Model:
         """One codebook position; x is the hidden state (book 0) or a row of fast_embed."""
         if book == 0:
             self.fast_stack.rewind()
-        z = norm(self.fast_stack.run(x[None], taps)[0], self.fast_norm, self.eps)
+        z = self.fast_stack.run(x[None], taps)[0]
+        z = self.store(norm(z, self.fast_norm, self.eps, self.store))
         taps.put("fast.norm", z[None])
-        return self.fast_head @ z
+        return self.store(self.fast_head @ z)
 
 
 def probabilities(logits, temperature, top_p, top_k):
@@ -340,7 +359,25 @@ def runs(cases):
     return 0 if good else 1
 
 
-N_ARG = {"check": 4, "free": 4, "make": 4, "runs": 3, "diff": 4}
+def emulate(case, stored, path):
+    """A run in emulated FP16 to a file, and its errors per tap against the same run in float64."""
+    out = []
+    for store in (whole, half):
+        model = Model(case["config"], case.get("rope_table", "bf16"), store)
+        out.append(generate(model, case, stored["prompt"].tolist(), stored["frames"].tolist())[0])
+    meta = {"format": "kvref-trace-1", "case": case["case"], "program": "oracle.py half", "stop": "forced"}
+    formula.write_safetensors(path, out[1], meta)
+    worst = {}
+    for name, ref in out[0].items():
+        if not np.issubdtype(ref.dtype, np.integer):
+            tap = ".".join(part for part in name.split(".") if part[0] != "L")
+            worst[tap] = max(worst.get(tap, 0), relative(out[1][name], ref))
+    for tap, err in sorted(worst.items()):
+        print(f"{case['case']} {tap} {err:.3e}")
+    return 0
+
+
+N_ARG = {"check": 4, "free": 4, "make": 4, "runs": 3, "diff": 4, "half": 5}
 
 
 def main(argv):
@@ -356,6 +393,8 @@ def main(argv):
         case = json.load(f)
     if argv[1] == "runs":
         return runs(case)
+    if argv[1] == "half":
+        return emulate(case, formula.read_safetensors(argv[3])[0], argv[4])
     model = Model(case["config"], case.get("rope_table", "bf16"))
     if argv[1] == "make":
         tensors, margin = generate(model, case, case["prompt"])

@@ -8,6 +8,7 @@ pkginclude_HEADERS = \
 	%D%/kvref/fmath.h \
 	%D%/kvref/generate.h \
 	%D%/kvref/half.h \
+	%D%/kvref/limits.h \
 	%D%/kvref/model.h \
 	%D%/kvref/prompt.h \
 	%D%/kvref/sample.h \

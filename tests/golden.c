@@ -2,6 +2,7 @@
 #include "tests/golden.h"
 
 #include "kvref/compare.h"
+#include "kvref/limits.h"
 #include "kvref/synth.h"
 
 #include <inttypes.h>
@@ -174,7 +175,8 @@ compare_floats(const kvref_file *file, const kvref_tensor *got, const kvref_tens
     ck_assert_msg(n == n_ref, "%s: %zu values, expected %zu", ref->name, n, n_ref);
     float *want = malloc(ref->n_byte);
     memcpy(want, ref->data, ref->n_byte);
-    kvref_difference d = kvref_compare(x, want, n, &(kvref_limit){.rel = GOLDEN_REL});
+    const kvref_limit limit = kvref_limit_of(KVREF_STORE_F32, ref->name).limit;
+    kvref_difference d = kvref_compare(x, want, n, &limit);
     free(want);
     free(x);
     return d;

@@ -10,10 +10,6 @@
 
 #include <jansson.h>
 
-/* Agreement that golden/README.md asks of float32, as a share of a tensor's largest magnitude.
- * A wrong norm eps moves case A by more. */
-#define GOLDEN_REL 1e-5
-
 typedef struct golden_run {
     kvref_sampling sampling;
     uint64_t seed;

@@ -31,6 +31,7 @@ EXTRA_DIST += \
 dist_check_SCRIPTS += \
 	%D%/test_hostile.sh \
 	%D%/test_tool_codec.sh \
+	%D%/test_tool_compare.sh \
 	%D%/test_tool_generate.sh \
 	%D%/test_tool_inspect.sh \
 	%D%/test_tool_make_model.sh \
@@ -67,6 +68,26 @@ check_PROGRAMS += %D%/test_compare
 %C%_test_compare_SOURCES = %D%/test_compare.c
 %C%_test_compare_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_compare_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_diff
+%C%_test_diff_SOURCES = %D%/test_diff.c %D%/trace_make.h
+%C%_test_diff_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_diff_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_diff_parts
+%C%_test_diff_parts_SOURCES = %D%/test_diff_parts.c %D%/trace_make.h
+%C%_test_diff_parts_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_diff_parts_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_diff_rows
+%C%_test_diff_rows_SOURCES = %D%/test_diff_rows.c %D%/trace_make.h
+%C%_test_diff_rows_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_diff_rows_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_limits
+%C%_test_limits_SOURCES = %D%/test_limits.c
+%C%_test_limits_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_limits_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_codes
 %C%_test_codes_SOURCES = %D%/test_codes.c %D%/npy_make.h

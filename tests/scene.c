@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/scene.h"
 
+#include "kvref/limits.h"
 #include "tests/support.h"
 
 #include <math.h>
@@ -110,11 +111,11 @@ typedef struct truth {
     double *weight, *slip; /* [n]: softmax weights; relative errors allowed to them */
 } truth;
 
-/* Dot products by the rule 2 sqrt(E) u S; then the products with the scale, the subtraction of
+/* Dot products by rule T1; then the products with the scale, the subtraction of
  * the largest and the exponential round: 2u |s|, u |s - max| and 2u. */
 static void find_truth(truth *a, const scene *s, const float *q, int g)
 {
-    const double u = 0x1p-24, scale = 1 / sqrt(s->d_head);
+    const double u = KVREF_U_F32, scale = 1 / sqrt(s->d_head);
     double max = -HUGE_VAL, total = 0;
     for (int r = 0; r < a->n; r++) {
         double dot = 0, size = 0;
@@ -124,7 +125,7 @@ static void find_truth(truth *a, const scene *s, const float *q, int g)
             size += fabs(term);
         }
         a->weight[r] = dot * scale;
-        a->slip[r] = 2 * sqrt(s->d_head) * u * size * scale + 2 * u * fabs(dot * scale);
+        a->slip[r] = kvref_t1(s->d_head, size * scale, 2 * dot * scale, u);
         if (a->weight[r] > max) max = a->weight[r];
     }
     for (int r = 0; r < a->n; r++) {
@@ -134,19 +135,19 @@ static void find_truth(truth *a, const scene *s, const float *q, int g)
     for (int r = 0; r < a->n; r++) a->weight[r] /= total;
 }
 
-/* y = sum of w v / sum of w. A slip of w[r] moves it by w[r] |v[r] - y|; both sums follow the
- * rule 2 sqrt(n) u S; the division rounds. */
+/* y = sum of w v / sum of w. A slip of w[r] moves it by w[r] |v[r] - y|; both sums follow
+ * T1; the division rounds. */
 static double share_of(const truth *a, const float *v, size_t stride, float found)
 {
-    const double u = 0x1p-24;
-    double y = 0, size = 0, limit = 1e-30;
+    const double u = KVREF_U_F32;
+    double y = 0, size = 0, limit = 0;
     for (int r = 0; r < a->n; r++) {
         y += a->weight[r] * (double)v[(size_t)r * stride];
         size += a->weight[r] * fabs((double)v[(size_t)r * stride]);
     }
     for (int r = 0; r < a->n; r++)
         limit += a->weight[r] * fabs((double)v[(size_t)r * stride] - y) * a->slip[r];
-    limit += 2 * sqrt(a->n) * u * (size + fabs(y)) + u * fabs(y);
+    limit += kvref_t1(a->n, size + fabs(y), y, u);
     return fabs((double)found - y) / limit;
 }
 

@@ -4,6 +4,7 @@
  * hand. Limits are the written ones: samples 1e-4, encoder output 1e-4 of the largest, stages
  * 3e-5 of the largest, latent 1e-5; a wrong norm eps passes none of the last two. */
 #include "kvref/compare.h"
+#include "kvref/limits.h"
 #include "tests/codec_toy.h"
 
 #include <jansson.h>
@@ -66,10 +67,11 @@ static void check_decode(kvref_codec *codec, toy_taps *taps, const json_t *c)
     ck_assert_int_eq(n, (int)number(c, "samples"));
     toy_taps_clear(taps);
     float *pcm = toy_decode(codec, code, n_frame);
+    const kvref_limit sound = kvref_limit_of(KVREF_STORE_F32, "decode.audio").limit;
     double worst = 0.0, square = 0.0;
     for (size_t i = 0; i < json_array_size(json_object_get(c, "index")); i++) {
         double err = fabs((double)pcm[(int)item(c, "index", i)] - item(c, "value", i));
-        ck_assert_msg(err <= 1e-4, "T %d: sample %g", n_frame, item(c, "index", i));
+        ck_assert_msg(err <= sound.abs, "T %d: sample %g", n_frame, item(c, "index", i));
         worst = err > worst ? err : worst;
     }
     for (int i = 0; i < n; i++) square += (double)pcm[i] * (double)pcm[i];
@@ -182,7 +184,7 @@ static int check_stages(const kvref_file *file, const char *prefix, const toy_ta
         const char *dot = strrchr(name, '.');
         bool rows = dot && (dot[1] == 'L' || strcmp(dot, ".attn") == 0);
         float *mine = malloc(t->n_byte), *ref = lay_out(t, tap, mine, rows);
-        kvref_limit limit = {.rel = 3e-5};
+        kvref_limit limit = kvref_limit_of(KVREF_STORE_F32, "decode.z").limit; /* any stage's */
         kvref_difference d = kvref_compare(mine, ref, t->n_byte / sizeof(float), &limit);
         double rel = kvref_difference_rel(&d);
         ck_assert_msg(d.pass, "%s: %.2e of the largest at %zu", t->name, rel, d.at);
@@ -281,7 +283,8 @@ START_TEST(encoder_window_is_pinned_by_its_attention)
     memcpy(ref, t->data, sizeof ref);
     memcpy(mine, tap->x + 508 * 128, 12 * 128 * sizeof *mine);
     memcpy(mine + 12 * 128, tap->x + 599 * 128, 128 * sizeof *mine);
-    kvref_difference d = kvref_compare(mine, ref, 13 * 128, &(kvref_limit){.rel = 3e-5});
+    const kvref_limit limit = kvref_limit_of(KVREF_STORE_F32, t->name).limit;
+    kvref_difference d = kvref_compare(mine, ref, 13 * 128, &limit);
     ck_assert_msg(d.pass, "%.2e at %zu", kvref_difference_rel(&d), d.at);
     toy_taps_clear(&taps);
     kvref_codec_close(&codec);

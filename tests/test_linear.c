@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kvref/blas.h"
+#include "kvref/limits.h"
 #include "tests/support.h"
 #include "tests/world.h"
 
@@ -187,7 +188,7 @@ START_TEST(nothing_is_read_beyond_the_last_element)
 }
 END_TEST
 
-/* Limit T1: 2 sqrt(n) u sum|w x| + u |y|; n instead of sqrt(n) when all terms are alike. */
+/* Largest share of limit T1. */
 static double worst_share(const float *y,
                           const kvref_weight *w,
                           const float *bias,
@@ -206,8 +207,7 @@ static double worst_share(const float *y,
                 sum += term;
                 size += fabs(term);
             }
-            double limit =
-                2 * (alike ? n : sqrt(n)) * 0x1p-24 * size + 0x1p-24 * fabs(sum) + 1e-30;
+            double limit = kvref_t1(alike ? n * n : n, size, sum, KVREF_U_F32);
             double share = fabs((double)y[t * w->n_row + o] - sum) / limit;
             if (!(share <= worst)) worst = share;
         }

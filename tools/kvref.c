@@ -17,6 +17,7 @@ const cli_command *const cli_commands[] = {
     &cmd_decode,
     &cmd_encode,
     &cmd_trace,
+    &cmd_compare,
     &cmd_make_model,
     &cmd_inspect,
     &cmd_doctor,

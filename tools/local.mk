@@ -7,6 +7,7 @@ bin_PROGRAMS += %D%/kvref
 	%D%/cli_help.c \
 	%D%/cli_value.c \
 	%D%/cli_value.h \
+	%D%/cmd_compare.c \
 	%D%/cmd_decode.c \
 	%D%/cmd_doctor.c \
 	%D%/cmd_encode.c \
@@ -18,6 +19,10 @@ bin_PROGRAMS += %D%/kvref
 	%D%/codec_args.c \
 	%D%/codec_args.h \
 	%D%/commands.h \
+	%D%/compare.h \
+	%D%/compare_json.c \
+	%D%/compare_text.c \
+	%D%/compare_words.c \
 	%D%/frames_io.c \
 	%D%/frames_io.h \
 	%D%/inspect.h \
