@@ -1,9 +1,12 @@
 # The CPU execution layer, and the kernels compiled for it. A kernel file gpu/x.cu has a wrapper
 # gpu/cpu_x.cc; add both to the lists, one per line. None of it needs the C++ library, so C programs
 # link it as they are.
-gpu_kernels =
-gpu_wrappers =
+gpu_kernels = \
+	%D%/sample.cu
+gpu_wrappers = \
+	%D%/cpu_sample.cc
 noinst_HEADERS += \
+	%D%/gpu.h \
 	%D%/runtime.h \
 	%D%/cudacpu/api.h \
 	%D%/cudacpu/control.h \

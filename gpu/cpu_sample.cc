@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* sample.cu for the CPU execution layer. */
+#include "gpu/sample.cu"
