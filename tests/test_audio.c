@@ -161,7 +161,7 @@ static const struct {
     {"FLAC 24", SF_FORMAT_FLAC | SF_FORMAT_PCM_24, 1e-6},
     {"Vorbis", SF_FORMAT_OGG | SF_FORMAT_VORBIS, 0.2},
     {"Opus", SF_FORMAT_OGG | SF_FORMAT_OPUS, 0.2},
-    {"MP3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III, 0.2},
+    {"MP3", 0x230082, 0.2}, /* named by the headers of libsndfile 1.1 and later only */
 };
 
 static const float wave[8] = {0, 0.5f, -0.5f, 0.25f, -0.25f, 0.75f, -0.75f, 0.125f};
@@ -180,6 +180,11 @@ START_TEST(every_common_format_is_read)
     float x[800];
     for (int i = 0; i < 800; i++) x[i] = wave[i / 100];
     const char *path = support_path(support_temp_dir(), "some.file");
+    SF_INFO info = {.samplerate = 16000, .channels = 1, .format = format[_i].format};
+    if (!sf_format_check(&info)) {
+        printf("skipped: this libsndfile does not write %s\n", format[_i].claim);
+        return;
+    }
     write_with_libsndfile(path, format[_i].format, x, 800);
     kvref_sound sound;
     must(kvref_sound_read(&sound, path, &err), err);
