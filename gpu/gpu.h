@@ -245,5 +245,5 @@ void gpu_draw_code(cudaStream_t stream, int32_t *frame, int book, const gpu_draw
 /* *pos += n, at the end of a frame. */
 void gpu_advance(cudaStream_t stream, int32_t *pos, int n);
 
-} // namespace GPU_NAMESPACE
+} /* namespace GPU_NAMESPACE */
 #endif

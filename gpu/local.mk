@@ -2,10 +2,13 @@
 # gpu/cpu_x.cc; add both to the lists, one per line. None of it needs the C++ library, so C programs
 # link it as they are.
 gpu_kernels = \
+	%D%/linear.cu \
 	%D%/sample.cu
 gpu_wrappers = \
+	%D%/cpu_linear.cc \
 	%D%/cpu_sample.cc
 noinst_HEADERS += \
+	%D%/dot.h \
 	%D%/gpu.h \
 	%D%/runtime.h \
 	%D%/cudacpu/api.h \
@@ -15,7 +18,7 @@ noinst_HEADERS += \
 	%D%/cudacpu/fiber.h \
 	%D%/cudacpu/types.h
 
-EXTRA_DIST += $(gpu_kernels)
+EXTRA_DIST += $(gpu_kernels) %D%/README.md
 
 noinst_LIBRARIES += libkvref_cudacpu.a
 libkvref_cudacpu_a_SOURCES = $(gpu_wrappers) \

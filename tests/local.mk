@@ -411,3 +411,8 @@ check_PROGRAMS += %D%/test_gpu_sample
 %C%_test_gpu_sample_SOURCES = %D%/test_gpu_sample.cc %D%/draws.cc %D%/draws.h
 %C%_test_gpu_sample_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_gpu_sample_LDADD = $(CUDACPU_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_linear
+%C%_test_gpu_linear_SOURCES = %D%/test_gpu_linear.cc %D%/gpu_host.h
+%C%_test_gpu_linear_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_linear_LDADD = $(CUDACPU_LIBS)

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* linear.cu for the CPU execution layer. */
+#include "gpu/linear.cu"
