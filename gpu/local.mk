@@ -2,10 +2,18 @@
 # gpu/cpu_x.cc; add both to the lists, one per line. None of it needs the C++ library, so C programs
 # link it as they are.
 gpu_kernels = \
+	%D%/elementwise.cu \
+	%D%/embed.cu \
 	%D%/linear.cu \
+	%D%/rmsnorm.cu \
+	%D%/rope.cu \
 	%D%/sample.cu
 gpu_wrappers = \
+	%D%/cpu_elementwise.cc \
+	%D%/cpu_embed.cc \
 	%D%/cpu_linear.cc \
+	%D%/cpu_rmsnorm.cc \
+	%D%/cpu_rope.cc \
 	%D%/cpu_sample.cc
 noinst_HEADERS += \
 	%D%/dot.h \

@@ -6,6 +6,7 @@
 
 #include "gpu/cudacpu/control.h"
 #include "gpu/gpu.h"
+#include "kvref/limits.h"
 #include "tests/support.h"
 
 #include <cmath>
@@ -179,12 +180,10 @@ struct share {
     }
 };
 
-/* Limit T1 of a sum of n products: 2 sqrt(n) u sum|a b|, or n for sqrt(n) where all terms are
- * of one sign, plus the rounding to float16 of y, plus half of its smallest step. */
+/* Limit T1 of a sum y of n products, all of one sign or not, and half of the smallest step. */
 inline double limit_t1(int n, bool one_sign, double sum_abs, double y)
 {
-    double k = one_sign ? n : 2 * std::sqrt(n);
-    return k * 0x1p-24 * sum_abs + 0x1p-11 * std::fabs(y) + 0x1p-25;
+    return kvref_t1(one_sign ? double(n) * n : n, sum_abs, y, KVREF_U_F16) + 0x1p-25;
 }
 
 #endif

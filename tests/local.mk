@@ -416,3 +416,13 @@ check_PROGRAMS += %D%/test_gpu_linear
 %C%_test_gpu_linear_SOURCES = %D%/test_gpu_linear.cc %D%/gpu_host.h
 %C%_test_gpu_linear_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_gpu_linear_LDADD = $(CUDACPU_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_norm
+%C%_test_gpu_norm_SOURCES = %D%/test_gpu_norm.cc %D%/gpu_host.h
+%C%_test_gpu_norm_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_norm_LDADD = $(CUDACPU_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_ops
+%C%_test_gpu_ops_SOURCES = %D%/test_gpu_ops.cc %D%/gpu_host.h
+%C%_test_gpu_ops_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_ops_LDADD = $(CUDACPU_LIBS)

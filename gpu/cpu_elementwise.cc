@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* elementwise.cu for the CPU execution layer. */
+#include "gpu/elementwise.cu"

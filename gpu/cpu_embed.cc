@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* embed.cu for the CPU execution layer. */
+#include "gpu/embed.cu"

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* rmsnorm.cu for the CPU execution layer. */
+#include "gpu/rmsnorm.cu"

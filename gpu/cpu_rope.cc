@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* rope.cu for the CPU execution layer. */
+#include "gpu/rope.cu"
