@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether the OpenBLAS in use suits this CPU and computes rightly. */
+/* Whether the OpenBLAS in use suits this CPU and computes rightly.
+ *
+ * The number of threads of OpenBLAS belongs to the whole process. Decoders and codecs that use
+ * it deal out the work themselves: they set it to 1 for as long as a call runs and put back
+ * what they found. Two such calls at the same time in two threads give the same bits, but may
+ * leave it at 1; a program that multiplies by OpenBLAS itself sets it again after them. */
 #ifndef KVREF_BLAS_H
 #define KVREF_BLAS_H
 
