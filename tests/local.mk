@@ -381,7 +381,7 @@ check_PROGRAMS += %D%/test_narrow
 
 # The decoder in float16: see ref/local.mk for $(ref16).
 check_PROGRAMS += %D%/test_half_ref
-%C%_test_half_ref_SOURCES = %D%/test_half_ref.c $(narrowed)
+%C%_test_half_ref_SOURCES = %D%/test_half_ref.c %D%/half_math.h $(narrowed)
 %C%_test_half_ref_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
 %C%_test_half_ref_LDADD = $(ref16) $(TEST_LIBS)
 narrowed = %D%/narrowed.c %D%/narrowed.h
@@ -426,3 +426,8 @@ check_PROGRAMS += %D%/test_gpu_ops
 %C%_test_gpu_ops_SOURCES = %D%/test_gpu_ops.cc %D%/gpu_host.h
 %C%_test_gpu_ops_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_gpu_ops_LDADD = $(CUDACPU_LIBS)
+
+check_PROGRAMS += %D%/test_half_steps
+%C%_test_half_steps_SOURCES = %D%/test_half_steps.c %D%/half_math.h $(narrowed) $(tape)
+%C%_test_half_steps_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
+%C%_test_half_steps_LDADD = $(ref16) $(TEST_LIBS)

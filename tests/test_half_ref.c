@@ -2,6 +2,7 @@
 /* The float16 emulation of the decoder (ref/ compiled with REF_ROUND_F16): what gpu/ must give
  * to the bit, so it is judged here. */
 #include "base/rope.h"
+#include "tests/half_math.h"
 #include "tests/narrowed.h"
 #include "tests/run.h"
 #include "tests/scene.h"
@@ -66,19 +67,6 @@ START_TEST(every_tapped_value_is_a_float16)
 }
 END_TEST
 
-/* Element i of n, in group i / 8, lane i / 8 mod 32; folded in halves (gpu/gpu.h). */
-static float dot_of_the_device(const uint16_t *w, const float *x, int n)
-{
-    float lane[32] = {0};
-    for (int l = 0; l < 32; l++)
-        for (int group = l; group * 8 < n; group += 32)
-            for (int i = group * 8; i < n && i < group * 8 + 8; i++)
-                lane[l] += kvref_f16_f32(w[i]) * x[i];
-    for (int half = 16; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
-    return lane[0];
-}
-
 START_TEST(sums_are_formed_in_the_order_of_the_device)
 {
     enum { N = 1100 };
@@ -91,7 +79,7 @@ START_TEST(sums_are_formed_in_the_order_of_the_device)
         kvref_weight m = {w, KVREF_F16, 1, n};
         ref_simd_best()->product(&(ref_product){
             .y = &got, .x = x, .w = w, .dtype = KVREF_F16, .n_x = 1, .n_w = 1, .n_col = n});
-        float want = dot_of_the_device(w, x, n), naive;
+        float want = half_dot(w, x, n), naive;
         ref_linear_naive(&naive, &m, NULL, x, 1);
         ck_assert(world_differ(&got, &want, 1) == 0);
         ck_assert(naive == kvref_f16_f32(kvref_f32_f16(want)));
@@ -191,11 +179,6 @@ END_TEST
 
 /* ---- one operation each, against the rounding points written out ---- */
 
-static float r16(float x)
-{
-    return kvref_f16_f32(kvref_f32_f16(x));
-}
-
 START_TEST(heads_are_normed_with_one_rounding_and_rows_with_two)
 {
     enum { N = 48 };
@@ -203,14 +186,14 @@ START_TEST(heads_are_normed_with_one_rounding_and_rows_with_two)
     world_tools(&tools, ref_simd_best(), 1, N, 0);
     float *x = world_floats(N, 3, 4), *w = world_floats(N, 1, 5), once[N], twice[N];
     int n_differ = 0;
-    for (int i = 0; i < N; i++) x[i] = r16(x[i]), w[i] = r16(w[i]);
+    for (int i = 0; i < N; i++) x[i] = half_round(x[i]), w[i] = half_round(w[i]);
     kvref_weight weight = {w, KVREF_F32, 1, N};
     ref_rmsnorm(&tools, once, x, 1, N, &weight, 1e-6f, false);
     ref_rmsnorm(&tools, twice, x, 1, N, &weight, 1e-6f, true);
     float scale = 1.0f / sqrtf(ref_dot_naive(x, KVREF_F32, x, N) / (float)N + 1e-6f);
     for (int i = 0; i < N; i++) {
-        ck_assert(once[i] == r16(x[i] * scale * w[i]));
-        ck_assert(twice[i] == r16(r16(x[i] * scale) * w[i]));
+        ck_assert(once[i] == half_round(x[i] * scale * w[i]));
+        ck_assert(twice[i] == half_round(half_round(x[i] * scale) * w[i]));
         n_differ += once[i] != twice[i];
     }
     ck_assert(n_differ > 5);
@@ -226,8 +209,9 @@ START_TEST(fast_attention_rounds_scores_and_weights)
     enum { E = 24, N = 9 };
     scene s;
     scene_open(&s, 4, 2, E, 12, N - 1, 1, SCENE_NORMAL);
-    for (int i = 0; i < 4 * E; i++) s.q[i] = r16(4 * s.q[i]);
-    for (int i = 0; i < N * 2 * E; i++) s.k[i] = r16(s.k[i]), s.v[i] = r16(s.v[i]);
+    for (int i = 0; i < 4 * E; i++) s.q[i] = half_round(4 * s.q[i]);
+    for (int i = 0; i < N * 2 * E; i++)
+        s.k[i] = half_round(s.k[i]), s.v[i] = half_round(s.v[i]);
     ref_kv_append(&s.kv, 0, 0, s.k, s.v, N);
     float *plain = scene_copy(scene_run(&s, ref_attention_prefix), scene_size(&s));
     const float *out = scene_run(&s, ref_attention_books), c = 1.0f / sqrtf((float)E);
@@ -236,15 +220,15 @@ START_TEST(fast_attention_rounds_scores_and_weights)
         float p[N], largest = -INFINITY, total = 0;
         for (int r = 0; r < N; r++) {
             const float *k = s.k + (r * 2 + h / 2) * E;
-            p[r] = r16(r16(ref_dot_naive(k, KVREF_F32, s.q + h * E, E)) * c);
+            p[r] = half_round(half_round(ref_dot_naive(k, KVREF_F32, s.q + h * E, E)) * c);
             largest = p[r] > largest ? p[r] : largest;
         }
         for (int r = 0; r < N; r++) total += kvref_expf(p[r] - largest);
-        for (int r = 0; r < N; r++) p[r] = r16(kvref_expf(p[r] - largest) / total);
+        for (int r = 0; r < N; r++) p[r] = half_round(kvref_expf(p[r] - largest) / total);
         for (int e = 0; e < E; e++) {
             float sum = 0;
             for (int r = 0; r < N; r++) sum += p[r] * s.v[(r * 2 + h / 2) * E + e];
-            ck_assert(out[h * E + e] == r16(sum));
+            ck_assert(out[h * E + e] == half_round(sum));
         }
     }
     free(plain);
@@ -283,8 +267,8 @@ START_TEST(rotation_table_is_float16_of_bfloat16_or_plain_float32)
         for (int p = 0; p < 40; p++) {
             kvref_rope_row(c[kind], s[kind], freq, 32, p, t);
             for (int j = 0; j < 32; j++) {
-                float cosine = kind ? c[1][j] : r16(c[0][j]);
-                float sine = kind ? s[1][j] : r16(s[0][j]);
+                float cosine = kind ? c[1][j] : half_round(c[0][j]);
+                float sine = kind ? s[1][j] : half_round(s[0][j]);
                 ck_assert(rope.cosine[p * 32 + j] == cosine && rope.sine[p * 32 + j] == sine);
                 n_lost += !kind && sine != s[0][j];
             }
