@@ -2,6 +2,12 @@
 # gpu/cpu_x.cc; add both to the lists, one per line. None of it needs the C++ library, so C programs
 # link it as they are.
 gpu_kernels = \
+	%D%/attention.cu \
+	%D%/attention_books.cu \
+	%D%/attention_full.cu \
+	%D%/attention_merge.cu \
+	%D%/attention_mix.cu \
+	%D%/attention_score.cu \
 	%D%/elementwise.cu \
 	%D%/embed.cu \
 	%D%/linear.cu \
@@ -9,6 +15,12 @@ gpu_kernels = \
 	%D%/rope.cu \
 	%D%/sample.cu
 gpu_wrappers = \
+	%D%/cpu_attention.cc \
+	%D%/cpu_attention_books.cc \
+	%D%/cpu_attention_full.cc \
+	%D%/cpu_attention_merge.cc \
+	%D%/cpu_attention_mix.cc \
+	%D%/cpu_attention_score.cc \
 	%D%/cpu_elementwise.cc \
 	%D%/cpu_embed.cc \
 	%D%/cpu_linear.cc \
@@ -16,6 +28,7 @@ gpu_wrappers = \
 	%D%/cpu_rope.cc \
 	%D%/cpu_sample.cc
 noinst_HEADERS += \
+	%D%/attention.h \
 	%D%/dot.h \
 	%D%/gpu.h \
 	%D%/runtime.h \

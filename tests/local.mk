@@ -407,6 +407,12 @@ check_PROGRAMS += %D%/test_half_f64
 %C%_test_half_f64_SOURCES = %D%/test_half_f64.c $(narrowed) $(tape) %D%/golden.c %D%/golden.h
 %C%_test_half_f64_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
 %C%_test_half_f64_LDADD = $(ref16) $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_attention
+%C%_test_gpu_attention_SOURCES = %D%/test_gpu_attention.cc %D%/attend.cc %D%/attend.h
+%C%_test_gpu_attention_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_attention_LDADD = $(CUDACPU_LIBS)
+
 check_PROGRAMS += %D%/test_gpu_sample
 %C%_test_gpu_sample_SOURCES = %D%/test_gpu_sample.cc %D%/draws.cc %D%/draws.h
 %C%_test_gpu_sample_CPPFLAGS = $(TEST_CPPFLAGS)
