@@ -146,6 +146,23 @@ START_TEST(an_index_picks_rows_and_their_bias)
 }
 END_TEST
 
+/* Three rows at the end of a matrix whose other rows nobody reads. */
+START_TEST(rows_beyond_two_to_the_31_elements_are_found)
+{
+    const int n_col = 2560, begin = 1 << 20; /* 2.7e9 elements before */
+    product p = make(NOISE, 3, n_col, false, false, 1);
+    halves x = rows_of(NOISE, 1, n_col, 2), want = expected(p, x, 1, 8);
+    on_device<gpu_half> w(p.w), from(x), y(halves(8, poison));
+    on_device<int32_t> index({begin, begin + 1, begin + 2});
+    const gpu_half *data = reinterpret_cast<const gpu_half *>(
+        reinterpret_cast<uintptr_t>(w.at()) - uintptr_t(begin) * n_col * sizeof(gpu_half));
+    gpu_product q = {y.at(), 8, {data, nullptr, begin + 3, n_col}, index.at(), 3};
+    gpu_linear(line, &q, 1, from.at(), n_col, 1);
+    ck_assert(cudaStreamSynchronize(line) == cudaSuccess);
+    same_bits(y.values(), want, "last rows");
+}
+END_TEST
+
 START_TEST(a_row_has_the_same_bits_alone_and_among_others)
 {
     product p = make(NOISE, 11, 300, true, false, 3);
@@ -277,6 +294,7 @@ int main(void)
     tcase_add_test(tc, every_kind_of_input_is_summed_in_the_written_order);
     tcase_add_test(tc, products_of_one_launch_stay_apart);
     tcase_add_test(tc, an_index_picks_rows_and_their_bias);
+    tcase_add_test(tc, rows_beyond_two_to_the_31_elements_are_found);
     tcase_add_test(tc, a_row_has_the_same_bits_alone_and_among_others);
     tcase_add_test(tc, any_order_of_threads_and_blocks_gives_the_same_bits);
     tcase_add_test(tc, results_are_within_t1_of_float64);

@@ -209,6 +209,26 @@ START_TEST(append_fills_its_positions_and_nothing_else)
 }
 END_TEST
 
+/* One row of the last layer of caches whose other rows nobody touches. */
+START_TEST(layers_beyond_two_to_the_31_elements_are_found)
+{
+    const int d = 128, capacity = 32768, layer = 600, begin = 3; /* 2.5e9 elements before */
+    halves k = rows_of(NOISE, 1, d, 1), want(size_t(begin * d), poison);
+    want.insert(want.end(), k.begin(), k.end());
+    on_device<gpu_half> from(k), to_k(halves(want.size(), poison)), to_v(to_k.values());
+    on_device<int32_t> first({begin});
+    uintptr_t skip = uintptr_t(layer) * capacity * d * sizeof(gpu_half);
+    auto back = [skip](gpu_half *p) {
+        return reinterpret_cast<gpu_half *>(reinterpret_cast<uintptr_t>(p) - skip);
+    };
+    gpu_kv kv = {back(to_k.at()), back(to_v.at()), layer + 1, 1, d, capacity};
+    gpu_kv_append(line, &kv, layer, from.at(), from.at(), 1, first.at());
+    wait();
+    same_bits(to_k.values(), want, "k");
+    same_bits(to_v.values(), want, "v");
+}
+END_TEST
+
 /* ---- order ---- */
 
 /* One of everything on odd shapes; all that was written, one after the other. */
@@ -261,6 +281,7 @@ int main(void)
     tcase_add_test(tc, a_code_looks_up_its_row);
     tcase_add_test(tc, heads_are_turned_by_the_angle_of_their_position);
     tcase_add_test(tc, append_fills_its_positions_and_nothing_else);
+    tcase_add_test(tc, layers_beyond_two_to_the_31_elements_are_found);
     tcase_add_test(tc, any_order_of_threads_and_blocks_gives_the_same_bits);
     suite_add_tcase(suite, tc);
     return support_run(suite);
