@@ -37,12 +37,15 @@ noinst_HEADERS += \
 	%D%/cudacpu/cudacpu.h \
 	%D%/cudacpu/engine.h \
 	%D%/cudacpu/fiber.h \
+	%D%/cudacpu/shadow.h \
 	%D%/cudacpu/types.h
 
 EXTRA_DIST += $(gpu_kernels) %D%/README.md
 
-noinst_LIBRARIES += libkvref_cudacpu.a
-libkvref_cudacpu_a_SOURCES = $(gpu_wrappers) \
+# The engine is never instrumented for races; with it the kernels make two libraries, of which a
+# program links one.
+noinst_LIBRARIES += libcudacpu_engine.a libcudacpu_check.a
+libcudacpu_engine_a_SOURCES = \
 	%D%/cudacpu/block.cc \
 	%D%/cudacpu/copy.cc \
 	%D%/cudacpu/device.cc \
@@ -56,3 +59,18 @@ libkvref_cudacpu_a_SOURCES = $(gpu_wrappers) \
 	%D%/cudacpu/shared.cc \
 	%D%/cudacpu/stream.cc \
 	%D%/cudacpu/warp.cc
+libcudacpu_check_a_SOURCES = \
+	%D%/cudacpu/check.cc \
+	%D%/cudacpu/shadow.cc
+
+noinst_LIBRARIES += libkvref_cudacpu.a
+libkvref_cudacpu_a_SOURCES = $(gpu_wrappers)
+libkvref_cudacpu_a_LIBADD = $(libcudacpu_engine_a_OBJECTS)
+
+# The race build: compiled with sanitizers, linked without; %D%/cudacpu/check.cc says why.
+# Its own optimisation level, since a higher one removes accesses.
+noinst_LIBRARIES += libkvref_cudacpu_race.a
+libkvref_cudacpu_race_a_SOURCES = $(gpu_wrappers)
+libkvref_cudacpu_race_a_LIBADD = $(libcudacpu_engine_a_OBJECTS) $(libcudacpu_check_a_OBJECTS)
+libkvref_cudacpu_race_a_CXXFLAGS = $(RACE_CXXFLAGS)
+$(libkvref_cudacpu_race_a_OBJECTS): CXXFLAGS = $(RACE_OPTIMISE)

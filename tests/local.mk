@@ -437,3 +437,37 @@ check_PROGRAMS += %D%/test_half_steps
 %C%_test_half_steps_SOURCES = %D%/test_half_steps.c %D%/half_math.h $(narrowed) $(tape)
 %C%_test_half_steps_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
 %C%_test_half_steps_LDADD = $(ref16) $(TEST_LIBS)
+# Planted kernels, plain and as a race build; neither with sanitizers, which would catch some first.
+cudacpu_planted = %D%/cudacpu_calls_cpu.cc %D%/cudacpu_clean_cpu.cc %D%/cudacpu_memory_cpu.cc \
+	%D%/cudacpu_sync_cpu.cc
+EXTRA_DIST += %D%/cudacpu_calls.cu %D%/cudacpu_clean.cu %D%/cudacpu_memory.cu %D%/cudacpu_sync.cu
+noinst_HEADERS += %D%/cudacpu_faults.h %D%/cudacpu_rig.h
+check_LIBRARIES += %D%/libplanted.a
+%C%_libplanted_a_SOURCES = $(cudacpu_planted)
+%C%_libplanted_a_CXXFLAGS = $(CXX_BASE_FLAGS)
+
+check_PROGRAMS += %D%/test_cudacpu_faults
+%C%_test_cudacpu_faults_SOURCES = %D%/test_cudacpu_faults.c
+%C%_test_cudacpu_faults_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_cudacpu_faults_LDADD = %D%/libplanted.a $(CUDACPU_LIBS)
+
+if HAVE_RACE_BUILD
+CUDACPU_RACE_LIBS = %D%/libsupport.a libkvref_cudacpu_race.a $(KVREF_LIBS) $(CHECK_LIBS)
+check_LIBRARIES += %D%/libplanted_race.a
+%C%_libplanted_race_a_SOURCES = $(cudacpu_planted)
+%C%_libplanted_race_a_CXXFLAGS = $(RACE_CXXFLAGS)
+$(%C%_libplanted_race_a_OBJECTS): CXXFLAGS = $(RACE_OPTIMISE)
+
+check_PROGRAMS += %D%/test_cudacpu_race
+%C%_test_cudacpu_race_SOURCES = %D%/test_cudacpu_faults.c
+%C%_test_cudacpu_race_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_cudacpu_race_LDADD = %D%/libplanted_race.a $(CUDACPU_RACE_LIBS)
+
+# The kernels of test_cudacpu, watched: nothing may be reported.
+check_PROGRAMS += %D%/test_cudacpu_watched
+%C%_test_cudacpu_watched_SOURCES = %D%/test_cudacpu.cc
+%C%_test_cudacpu_watched_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_cudacpu_watched_CXXFLAGS = $(RACE_CXXFLAGS)
+%C%_test_cudacpu_watched_LDADD = $(CUDACPU_RACE_LIBS)
+$(%C%_test_cudacpu_watched_OBJECTS): CXXFLAGS = $(RACE_OPTIMISE)
+endif

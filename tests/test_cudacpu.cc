@@ -287,6 +287,7 @@ static void note_launch(void *, const cudacpu_launch *l)
 START_TEST(every_block_and_instance_has_fresh_shared_memory)
 {
     uint32_t *d = device<uint32_t>(24);
+    if (cudacpu_is_race_build()) return; /* it would report the look at fresh memory */
     cudacpu_set_launch_hook(note_launch, nullptr);
     GPU_LAUNCH((own_shared<5>), 4, 33, 16, nullptr, d);
     check_own_shared(d, 10);
@@ -315,9 +316,10 @@ START_TEST(impossible_launches_are_refused_as_cuda_does)
     GPU_LAUNCH(nothing, 1, 1, (48 << 10) + 1, nullptr);
     ck_assert(cudaGetLastError() == cudaErrorInvalidValue);
     ck_assert(cudacpu_get_counts().n_launch == 0);
-    GPU_LAUNCH(nothing, dim3(2, 65535), 4, 48 << 10, nullptr);
+    GPU_LAUNCH(nothing, 1, 1024, 48 << 10, nullptr);
+    GPU_LAUNCH(nothing, dim3(2, 65535), 4, 0, nullptr);
     ck_assert(cudaGetLastError() == cudaSuccess);
-    ck_assert(cudacpu_get_counts().n_block == 2 * 65535);
+    ck_assert(cudacpu_get_counts().n_block == 1 + 2 * 65535);
 }
 END_TEST
 

@@ -61,7 +61,7 @@ static void open_barrier()
 {
     counts.n_barrier++;
     m.n_barrier = 0;
-    if (check) check->tick();
+    if (check) check->barrier();
     all_ready();
 }
 

@@ -120,8 +120,12 @@ struct shared_span {
     const char *name;
     char *base;
     size_t n_byte;
+    unsigned long long serial; /* for users: the launch it was looked up in */
 };
 shared_span shared_find(const void *p);
+/* The one at or before p. */
+shared_span shared_before(const void *p);
+size_t shared_top(); /* end of the last guard, from shared_base */
 bool shared_contains(const void *p);
 extern char *shared_base;
 enum { SHARED_LIMIT = 48 << 10, SHARED_GUARD = 64, SHARED_MAX_VAR = 64 };
@@ -221,14 +225,14 @@ void event_happened(cudacpu::event *e);
 
 struct checks {
     void (*atomic)(void *p, size_t n_byte);
-    void (*tick)(); /* a barrier, a __syncwarp or a block ended */
+    uint32_t (*tick)(); /* a __syncwarp ended; gives the new time */
+    void (*barrier)();
     void (*begin_launch)();
     void (*begin_block)();
     void (*allocated)(const allocation &a);
     void (*freed)(const allocation &a);
     void (*host_wrote)(void *p, size_t n_byte);
     void (*device_copied)(void *to, const void *from, size_t n_byte);
-    uint32_t (*clock)();
 };
 extern const checks *check; /* NULL in the plain build */
 

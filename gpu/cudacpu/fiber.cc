@@ -65,7 +65,7 @@ static void prepare(fiber *f)
     uintptr_t self = reinterpret_cast<uintptr_t>(f);
     getcontext(&f->context);
     f->context.uc_stack.ss_sp = f->low;
-    f->context.uc_stack.ss_size = static_cast<size_t>(f->high - f->low);
+    f->context.uc_stack.ss_size = static_cast<size_t>(f->high - f->low) - f->offset;
     f->context.uc_link = nullptr;
     makecontext(&f->context,
                 reinterpret_cast<void (*)()>(reinterpret_cast<void *>(begin_context)),
@@ -125,8 +125,8 @@ __asm__(".text\n"
 
 static void prepare(fiber *f)
 {
-    void **sp =
-        reinterpret_cast<void **>(f->high) - 2; /* keeps 16-byte alignment at the call */
+    /* the two words keep the stack 16-byte aligned at the call */
+    void **sp = reinterpret_cast<void **>(f->high - f->offset) - 2;
     *--sp = reinterpret_cast<void *>(cudacpu_begin);
     for (int i = 0; i < 6; i++) *--sp = nullptr;
     f->sp = sp;
@@ -157,6 +157,7 @@ static fiber *make()
     }
     f->low = static_cast<char *>(at) + page;
     f->high = f->low + STACK_BYTE;
+    f->offset = n_all * 320 % 4096; /* or all tops would share a few cache sets */
     prepare(f);
     all[n_all++] = f;
     return f;
@@ -174,6 +175,13 @@ void fiber_park(fiber *f)
 {
     f->next_free = parked;
     parked = f;
+}
+
+bool fiber_stack_holds(const void *p)
+{
+    for (unsigned i = 0; i < n_all; i++)
+        if (p >= all[i]->low && p < all[i]->high) return true;
+    return false;
 }
 
 void fiber_restart_all()

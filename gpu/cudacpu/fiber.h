@@ -22,6 +22,7 @@ namespace cudacpu_engine
 struct fiber {
     void *sp;         /* where it stopped */
     char *low, *high; /* its stack */
+    size_t offset;    /* bytes left unused at its top */
     void *asan;       /* fake stack of AddressSanitizer */
     fiber *next_free;
 #ifdef CUDACPU_UCONTEXT
@@ -37,6 +38,8 @@ fiber *fiber_take();
 void fiber_park(fiber *f);
 /* Whoever holds fibers forgets them: after an abandoned block all are made ready again. */
 void fiber_restart_all();
+/* p lies on the stack of some fiber. */
+bool fiber_stack_holds(const void *p);
 void fiber_switch(fiber *from, fiber *to);
 /* What every fiber runs; defined by the scheduler. Never returns. */
 void fiber_main(fiber *self);

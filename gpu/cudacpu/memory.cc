@@ -210,12 +210,11 @@ static bool start_over()
 static char *allocate(size_t n_byte)
 {
     if (!reserve() || n_byte > limit() || counts.live_byte > limit() - n_byte) return nullptr;
-    size_t map_byte = (n_byte + ALIGN + page - 1) / page * page;
+    size_t map_byte = (n_byte + page - 1) / page * page;
     size_t left = static_cast<size_t>(arena_high - arena_next);
     if (left < map_byte + 2 * page && !start_over()) return nullptr;
     char *map = arena_next + page;
     char *base = map + (map_byte - (n_byte + ALIGN - 1) / ALIGN * ALIGN);
-    if (base == map + map_byte) base -= ALIGN; /* of 0 bytes */
     allocation a = {base, n_byte, map, map_byte, true};
     if (!map_pages(map, map_byte) || !append(a)) {
         unmap_pages(map, map_byte);

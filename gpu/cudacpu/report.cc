@@ -58,7 +58,10 @@ static void deliver(cudacpu_kind kind, const char *format, va_list list)
     cudacpu_report *r = n_report < MAX_KEPT ? &kept[n_report] : &spare;
     n_report++;
     describe(r, kind, format, list);
+    thread *t = m.now;
+    m.now = nullptr; /* the hook is no kernel */
     if (report_hook) report_hook(report_user, r);
+    m.now = t;
     if (recording) return;
     fflush(stdout);
     fprintf(stderr, "cudacpu: %s\n", r->text);

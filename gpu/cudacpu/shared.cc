@@ -40,7 +40,7 @@ static void add(const char *name, size_t n_byte, size_t align)
     memset(room + at, 0xff, n_byte);
     memset(room + at + n_byte, GUARD_VALUE, SHARED_GUARD);
     ASAN_POISON_MEMORY_REGION(room + at + n_byte, SHARED_GUARD);
-    vars[n_var++] = {name, room + at, n_byte};
+    vars[n_var++] = {name, room + at, n_byte, 0};
     used = used + n_byte;
     top = at + n_byte + SHARED_GUARD;
 }
@@ -103,7 +103,20 @@ shared_span shared_find(const void *p)
 {
     for (unsigned i = 0; i < n_var; i++)
         if (p >= vars[i].base && p < vars[i].base + vars[i].n_byte) return vars[i];
-    return {nullptr, nullptr, 0};
+    return {nullptr, nullptr, 0, 0};
+}
+
+shared_span shared_before(const void *p)
+{
+    shared_span s = {"(none)", room, 0, 0};
+    for (unsigned i = 0; i < n_var; i++)
+        if (vars[i].base <= p && vars[i].base >= s.base) s = vars[i];
+    return s;
+}
+
+size_t shared_top()
+{
+    return top;
 }
 
 } /* namespace cudacpu_engine */

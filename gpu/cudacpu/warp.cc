@@ -41,6 +41,14 @@ static const char *name(cudacpu::warp_kind kind)
 
 static meeting *join(warp *w, cudacpu::warp_kind kind, unsigned mask, unsigned bit, site here)
 {
+    if (!(mask & bit) || (mask & ~w->lanes))
+        fail(CUDACPU_WARP_MASK,
+             "%s at %s:%d with mask %08x: %s",
+             name(kind),
+             here.file,
+             here.line,
+             mask,
+             mask & bit ? "the block has no such lanes" : "the lane itself is not in it");
     for (unsigned i = 0; i < w->n_meeting; i++) {
         meeting *g = &w->meetings[i];
         if (g->mask != mask) continue;
@@ -57,14 +65,6 @@ static meeting *join(warp *w, cudacpu::warp_kind kind, unsigned mask, unsigned b
                  g->at.line);
         return g;
     }
-    if (!(mask & bit) || (mask & ~w->lanes))
-        fail(CUDACPU_WARP_MASK,
-             "%s at %s:%d with mask %08x: %s",
-             name(kind),
-             here.file,
-             here.line,
-             mask,
-             mask & bit ? "the block has no such lanes" : "the lane itself is not in it");
     meeting *g = &w->meetings[w->n_meeting++];
     *g = {mask, 0, kind, here};
     return g;
@@ -122,8 +122,7 @@ static void wake(thread *first, unsigned mask, const thread *except)
 
 static void note_sync(thread *first, unsigned mask)
 {
-    check->tick();
-    uint32_t now = check->clock();
+    uint32_t now = check->tick();
     for (unsigned l = 0; l < WARP; l++) {
         if (!(mask >> l & 1)) continue;
         first[l].sync_mask = mask;

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* Planted kernels as C++. */
+#include "tests/cudacpu_calls.cu"
