@@ -155,7 +155,7 @@ START_TEST(rule_t2_allows_twice_the_error_of_the_emulation_and_one_rounding)
     ck_assert(stretched(&plain, &t.exact, 0) == 0);
     ck_assert(stretched(&plain, &t.exact, 2) <= 1);
     ck_assert(!(stretched(&plain, &t.exact, 4) <= 1));
-    ck_assert(isnan(stretched(&plain, &t.exact, NAN)));
+    ck_assert(isnan(stretched(&plain, &t.exact, (double)NAN)));
     tape_clear(&plain);
     close_trial(&t);
 }

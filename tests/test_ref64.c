@@ -210,7 +210,7 @@ END_TEST
 
 START_TEST(nan_on_either_side_is_no_agreement)
 {
-    double good[] = {1, 2, 3}, bad[] = {1, NAN, 3};
+    double good[] = {1, 2, 3}, bad[] = {1, (double)NAN, 3};
     tape_track a = {"slow.out", 0, 3, 3, good}, b = {"slow.out", 0, 3, 3, bad};
     ck_assert(tape_compare(&a, &a).max == 0 && tape_compare(&a, &a).rms == 0);
     ck_assert(isnan(tape_compare(&b, &a).max) && isnan(tape_compare(&b, &a).rms));
