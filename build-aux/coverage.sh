@@ -5,7 +5,7 @@ set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 dir=${1:?usage: coverage.sh DIR}
 mkdir -p "$dir" && cd "$dir" || exit 2
-"$top/configure" -q CFLAGS="-O0 -g --coverage -fno-inline" LDFLAGS="--coverage" &&
+"$top/configure" -q --without-cuda CFLAGS="-O0 -g --coverage -fno-inline" LDFLAGS="--coverage" &&
     make -s -j2 && KVREF_SLOW=1 make -s -j2 check > check.out 2>&1 || { grep -E '^(FAIL|ERROR)' check.out; exit 2; }
 lcov -q --rc lcov_branch_coverage=1 -c -d . -o all.info 2> lcov.err &&
     lcov -q --rc lcov_branch_coverage=1 -e all.info '*/base/*' '*/ref/*' -o part.info 2>> lcov.err ||

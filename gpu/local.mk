@@ -74,3 +74,22 @@ libkvref_cudacpu_race_a_SOURCES = $(gpu_wrappers)
 libkvref_cudacpu_race_a_LIBADD = $(libcudacpu_engine_a_OBJECTS) $(libcudacpu_check_a_OBJECTS)
 libkvref_cudacpu_race_a_CXXFLAGS = $(RACE_CXXFLAGS)
 $(libkvref_cudacpu_race_a_OBJECTS): CXXFLAGS = $(RACE_OPTIMISE)
+
+# The same kernels for devices. -fmad=false: a fused step stands in the source or nowhere.
+if WITH_CUDA
+noinst_LIBRARIES += libkvref_cuda.a
+libkvref_cuda_a_SOURCES = $(gpu_kernels)
+
+NVCC_BASE_FLAGS = -std=c++17 -O3 -fmad=false $(NVCC_HOST) $(NVCC_ARCH) $(NVCC_WARN_FLAGS) \
+	-Xcompiler -ffp-contract=off,-fno-math-errno,-fno-strict-aliasing,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
+SUFFIXES = .cu
+AM_V_NVCC = $(am__v_NVCC_@AM_V@)
+am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
+am__v_NVCC_0 = @echo '  NVCC    ' $@;
+am__v_NVCC_1 =
+.cu.o:
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(NVCC_BASE_FLAGS) -I$(top_srcdir)/include -I$(top_srcdir) \
+	  $(NVCCFLAGS) -MD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+CLEANFILES += $(libkvref_cuda_a_OBJECTS:.o=.d)
+-include $(libkvref_cuda_a_OBJECTS:.o=.d)
+endif
