@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Fills *err (if not NULL). Control bytes and invalid UTF-8 in the formatted text are replaced
  * by '?', so that names taken from hostile files cannot reach a terminal. Over-long texts end
  * in "...". Returns 0. */
@@ -58,4 +62,7 @@ kvref_status kvref_out_put(kvref_out *o, const void *data, size_t n_byte, kvref_
 kvref_status kvref_out_commit(kvref_out **o, kvref_error *err);
 void kvref_out_abort(kvref_out **o);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

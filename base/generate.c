@@ -14,7 +14,7 @@
 /* ---- one frame ---- */
 
 /* Fills u for set 0 or 1 (the candidates among V numbers) or 1 + book (K numbers). */
-static kvref_status fill(const kvref_loop *g, int f, int set)
+static kvref_status fill(const kvref_loop *g, float *u, int f, int set)
 {
     const kvref_draw draw = {
         .sample = g->opts->sample,
@@ -24,7 +24,7 @@ static kvref_status fill(const kvref_loop *g, int f, int set)
         .index = set < 2 ? g->candidate : NULL,
         .n = set < 2 ? g->n_candidate : g->config->n_code,
     };
-    return kvref_noise_fill(g->noise, g->u, &draw, g->err);
+    return kvref_noise_fill(g->noise, u, &draw, g->err);
 }
 
 static kvref_status choose(const kvref_loop *g, int *index, int n, const kvref_sampling *s)
@@ -50,10 +50,10 @@ static kvref_status draw_main(kvref_loop *g, int32_t *token, int f)
 {
     int index;
     if (f < g->opts->min_frames && g->end >= 0) g->logits[g->end] = -INFINITY;
-    KVREF_TRY(fill(g, f, 0));
+    KVREF_TRY(fill(g, g->u, f, 0));
     KVREF_TRY(choose(g, &index, g->n_candidate, &g->opts->sampling));
     *token = g->candidate[index];
-    KVREF_TRY(fill(g, f, 1));
+    KVREF_TRY(fill(g, g->u, f, 1));
     if (f == 0) return KVREF_OK;
     if (repeats(g, *token)) {
         const kvref_sampling high = {1.0f, 0.9f, g->opts->sampling.top_k};
@@ -74,7 +74,7 @@ static kvref_status draw_frame(kvref_loop *g, int32_t *frame, int f)
     for (int book = 1; book < c->n_codebook; book++) {
         int index;
         KVREF_TRY(g->backend->fast(g->d, g->logits, book, frame[book], g->err));
-        KVREF_TRY(fill(g, f, 1 + book));
+        KVREF_TRY(fill(g, g->u, f, 1 + book));
         KVREF_TRY(choose(g, &index, c->n_code, &g->opts->sampling));
         frame[book + 1] = index;
     }
@@ -89,6 +89,32 @@ static kvref_status force_frame(kvref_loop *g, int32_t *frame, int f)
     for (int book = 1; book < g->config->n_codebook; book++)
         KVREF_TRY(g->backend->fast(g->d, g->logits, book, frame[book], g->err));
     return KVREF_OK;
+}
+
+/* Frame f made by the backend in one call, from the n_in columns at in; the later ones feed
+ * what the device still holds. All sets of numbers are fetched first, in the order of the
+ * draws. */
+static kvref_status
+whole_frame(kvref_loop *g, int32_t *frame, int f, const int32_t *in, int n_in)
+{
+    const kvref_config *c = g->config;
+    size_t n_main = (size_t)g->n_candidate, n_code = (size_t)c->n_code;
+    kvref_frame_call call = {.frames = f == 0 ? in : NULL,
+                             .n_frame = n_in,
+                             .sampling = g->opts->sampling,
+                             .no_end = f < g->opts->min_frames && g->end >= 0,
+                             .remember = f > 0};
+    if (g->opts->forced) {
+        call.forced = g->opts->forced->value + (size_t)f * (size_t)g->opts->forced->n_row;
+    } else {
+        for (int set = 0; set <= c->n_codebook; set++) {
+            size_t at =
+                set < 2 ? (size_t)set * n_main : 2 * n_main + (size_t)(set - 2) * n_code;
+            KVREF_TRY(fill(g, g->noise_frame + at, f, set));
+        }
+        call.noise = g->noise_frame;
+    }
+    return g->backend->frame(g->d, frame, g->opts->trace ? g->logits : NULL, &call, g->err);
 }
 
 /* ---- the loop ---- */
@@ -145,10 +171,14 @@ static kvref_status step(kvref_loop *g, kvref_generated *out, const int32_t *in,
 {
     int f = out->frames.n_frame;
     int32_t *frame = out->frames.value + (size_t)f * (size_t)out->frames.n_row;
-    KVREF_TRY(g->backend->slow(g->d, g->logits, in, n_in, g->err));
+    if (g->noise_frame)
+        KVREF_TRY(whole_frame(g, frame, f, in, n_in));
+    else
+        KVREF_TRY(g->backend->slow(g->d, g->logits, in, n_in, g->err));
     KVREF_TRY(trace_call(g));
     trace_decision(g, f);
-    KVREF_TRY(g->opts->forced ? force_frame(g, frame, f) : draw_frame(g, frame, f));
+    if (!g->noise_frame)
+        KVREF_TRY(g->opts->forced ? force_frame(g, frame, f) : draw_frame(g, frame, f));
     out->frames.n_frame++;
     KVREF_TRY(trace_frame(g, "frames", &out->frames, f, 1));
     if (g->opts->progress && g->opts->progress(g->opts->user, f + 1, g->limit))

@@ -26,6 +26,7 @@ typedef struct kvref_loop {
     int64_t *bytes;        /* [L]                                */
     int32_t *candidate;    /* [A] ids, ascending                 */
     float *logits, *p, *u; /* [max(A, K)]                        */
+    float *noise_frame;    /* [2A + (N-1)K] of a whole frame; NULL: draws are made here */
     void *scratch;         /* of kvref_sample_probs              */
 } kvref_loop;
 

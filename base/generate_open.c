@@ -89,8 +89,10 @@ static kvref_status open_block(kvref_loop *g)
 {
     size_t a = (size_t)g->n_candidate, k = (size_t)g->config->n_code;
     size_t most = a > k ? a : k, layers = (size_t)g->config->slow.n_layer;
-    size_t scratch = kvref_sample_scratch((int)most);
-    g->block = calloc(1, 2 * layers * sizeof(int64_t) + scratch + 4 * most * sizeof(float));
+    size_t scratch = kvref_sample_scratch((int)most), n_float = 4 * most;
+    bool whole = g->backend->has_frame && g->backend->has_frame(g->d);
+    if (whole) n_float += 2 * a + (size_t)(g->config->n_codebook - 1) * k;
+    g->block = calloc(1, 2 * layers * sizeof(int64_t) + scratch + n_float * sizeof(float));
     if (!g->block) return kvref_fail(g->err, KVREF_E_MEMORY, "generation: out of memory");
     g->rows = g->block;
     g->bytes = g->rows + layers;
@@ -99,6 +101,7 @@ static kvref_status open_block(kvref_loop *g)
     g->p = g->logits + most;
     g->u = g->p + most;
     g->candidate = (int32_t *)(g->u + most);
+    if (whole) g->noise_frame = g->u + 2 * most;
     return KVREF_OK;
 }
 

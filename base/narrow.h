@@ -5,6 +5,10 @@
 
 #include "kvref/model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What the conversion did to the values. */
 typedef struct kvref_narrowed {
     uint64_t n;         /* values converted                                           */
@@ -23,4 +27,7 @@ void kvref_narrow(uint16_t *out,
                   int n,
                   kvref_narrowed *count);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

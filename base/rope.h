@@ -5,6 +5,10 @@
 
 #include "kvref/backend.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* f_j = fl(1 / fl(base^fl(2j/E))), j = 0 .. E/2-1. */
 float kvref_rope_frequency(float base, int d_head, int j);
 
@@ -13,4 +17,7 @@ float kvref_rope_frequency(float base, int d_head, int j);
 void kvref_rope_row(
     float *cosine, float *sine, const float *frequency, int n, int pos, kvref_rope_table table);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

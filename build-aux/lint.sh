@@ -50,7 +50,7 @@ hits=$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' "${text[@]}" | grep -v '^build-aux/l
 [ -z "$hits" ] || say "marks left: $hits"
 hits=$(grep -nE '(fabsf?\([^)]*\)|err|diff|worst) *> *(tol|limit|eps|1e-)' "${code[@]}" || true)
 [ -z "$hits" ] || say "NaN passes 'error > limit'; write !(error <= limit): $hits"
-hits=$(printf '%s\n' "${code[@]}" | grep -E '\.[ch]$' | xargs grep -nE '(^|[^:])//' | grep -vE '"[^"]*//[^"]*"|/\*.*//' || true)
+hits=$(printf '%s\n' "${code[@]}" | grep -E '\.[ch]$' | xargs grep -nE '(^|[^:])//' | grep -vE '"[^"]*//[^"]*"|/\*.*//|\} // namespace' || true)
 [ -z "$hits" ] || say "use /* */ comments: $hits"
 
 hits=$(grep -nE '[[:space:]]+$' "${text[@]}" | cut -d: -f1,2 | head -n 20 || true)

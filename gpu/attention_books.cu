@@ -45,8 +45,7 @@ static __device__ void softmax_rows(float *p, const float *s, float *e, int n, i
 {
     int i = static_cast<int>(threadIdx.x);
     float most = -INFINITY, sum = 0;
-    for (int r = 0; r < n; r++)
-        most = gpu_larger(most, r < n_live ? s[r] : s[r] + -INFINITY);
+    for (int r = 0; r < n; r++) most = gpu_larger(most, r < n_live ? s[r] : s[r] + -INFINITY);
     if (i < n) e[i] = kvref_expf((i < n_live ? s[i] : s[i] + -INFINITY) - most);
     __syncthreads();
     for (int r = 0; r < n; r++) sum += e[r];

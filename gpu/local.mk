@@ -1,6 +1,6 @@
-# The CPU execution layer, and the kernels compiled for it. A kernel file gpu/x.cu has a wrapper
-# gpu/cpu_x.cc; add both to the lists, one per line. None of it needs the C++ library, so C programs
-# link it as they are.
+# The FP16 decoder, and the CPU execution layer. A kernel file gpu/x.cu has a wrapper gpu/cpu_x.cc;
+# add both to the lists, one per line. None of it needs the C++ library, so C programs link it as
+# they are.
 gpu_kernels = \
 	%D%/attention.cu \
 	%D%/attention_books.cu \
@@ -8,12 +8,21 @@ gpu_kernels = \
 	%D%/attention_merge.cu \
 	%D%/attention_mix.cu \
 	%D%/attention_score.cu \
+	%D%/backend.cu \
+	%D%/block.cu \
+	%D%/calls.cu \
 	%D%/elementwise.cu \
 	%D%/embed.cu \
+	%D%/frame.cu \
+	%D%/layout.cu \
 	%D%/linear.cu \
+	%D%/memory.cu \
+	%D%/passes.cu \
 	%D%/rmsnorm.cu \
 	%D%/rope.cu \
-	%D%/sample.cu
+	%D%/sample.cu \
+	%D%/taps.cu \
+	%D%/weights.cu
 gpu_wrappers = \
 	%D%/cpu_attention.cc \
 	%D%/cpu_attention_books.cc \
@@ -21,16 +30,27 @@ gpu_wrappers = \
 	%D%/cpu_attention_merge.cc \
 	%D%/cpu_attention_mix.cc \
 	%D%/cpu_attention_score.cc \
+	%D%/cpu_backend.cc \
+	%D%/cpu_block.cc \
+	%D%/cpu_calls.cc \
 	%D%/cpu_elementwise.cc \
 	%D%/cpu_embed.cc \
+	%D%/cpu_frame.cc \
+	%D%/cpu_layout.cc \
 	%D%/cpu_linear.cc \
+	%D%/cpu_memory.cc \
+	%D%/cpu_passes.cc \
 	%D%/cpu_rmsnorm.cc \
 	%D%/cpu_rope.cc \
-	%D%/cpu_sample.cc
+	%D%/cpu_sample.cc \
+	%D%/cpu_taps.cc \
+	%D%/cpu_weights.cc
 noinst_HEADERS += \
 	%D%/attention.h \
+	%D%/decoder.h \
 	%D%/dot.h \
 	%D%/gpu.h \
+	%D%/inside.h \
 	%D%/runtime.h \
 	%D%/cudacpu/api.h \
 	%D%/cudacpu/control.h \

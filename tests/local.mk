@@ -471,3 +471,32 @@ check_PROGRAMS += %D%/test_cudacpu_watched
 %C%_test_cudacpu_watched_LDADD = $(CUDACPU_RACE_LIBS)
 $(%C%_test_cudacpu_watched_OBJECTS): CXXFLAGS = $(RACE_OPTIMISE)
 endif
+# The FP16 decoder on the execution layer, beside its emulation.
+GPU_LIBS = libkvref_cudacpu.a $(TEST_LIBS)
+check_PROGRAMS += %D%/test_gpu_decoder
+%C%_test_gpu_decoder_SOURCES = %D%/test_gpu_decoder.c %D%/gpu_run.c %D%/gpu_run.h \
+	$(narrowed)
+%C%_test_gpu_decoder_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
+%C%_test_gpu_decoder_LDADD = $(ref16) $(GPU_LIBS)
+check_PROGRAMS += %D%/test_gpu_calls
+%C%_test_gpu_calls_SOURCES = %D%/test_gpu_calls.c
+%C%_test_gpu_calls_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_calls_LDADD = $(GPU_LIBS)
+check_PROGRAMS += %D%/test_gpu_golden
+%C%_test_gpu_golden_SOURCES = %D%/test_gpu_golden.c %D%/gpu_run.c %D%/gpu_run.h $(narrowed) \
+	%D%/golden.c %D%/golden.h
+%C%_test_gpu_golden_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
+%C%_test_gpu_golden_LDADD = $(ref16) $(GPU_LIBS)
+if HAVE_RACE_BUILD
+# The same with every access of the kernels watched; what it reports aborts.
+GPU_RACE_LIBS = libkvref_cudacpu_race.a $(TEST_LIBS)
+check_PROGRAMS += %D%/test_gpu_decoder_watched
+%C%_test_gpu_decoder_watched_SOURCES = %D%/test_gpu_decoder.c %D%/gpu_run.c %D%/gpu_run.h \
+	$(narrowed)
+%C%_test_gpu_decoder_watched_CPPFLAGS = $(TEST_CPPFLAGS) -DREF_ROUND_F16
+%C%_test_gpu_decoder_watched_LDADD = $(ref16) $(GPU_RACE_LIBS)
+check_PROGRAMS += %D%/test_gpu_calls_watched
+%C%_test_gpu_calls_watched_SOURCES = %D%/test_gpu_calls.c
+%C%_test_gpu_calls_watched_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_calls_watched_LDADD = $(GPU_RACE_LIBS)
+endif

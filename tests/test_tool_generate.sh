@@ -164,7 +164,9 @@ refuses unknown_attention "expected one of prefix|full" "${t[@]}" --attention fl
 refuses samples_of_0 "--samples: expected" "${t[@]}" --samples 0
 refuses threads_of_65 "--threads: expected" "${t[@]}" --threads 65
 refuses a_bad_reference "--reference-codes: $work/first.txt" "${t[@]}" --reference-text a --reference-codes "$work/first.txt"
-refuses an_unknown_backend "expected one of ref" "${t[@]}" --backend cuda
+refuses an_unknown_backend "expected one of ref" "${t[@]}" --backend tpu
+refuses graphs_without_a_device "has no device" "${t[@]}" --exec graph
+[ -e /dev/nvidia0 ] || refuses a_gpu_that_is_not_there "--backend cuda: " "${t[@]}" --backend cuda
 refuses a_misspelt_option "did you mean --temperature?" "${t[@]}" --temprature 1
 refuses a_model_twice "--model: given twice" "${t[@]}" --model x
 run generate --text Hi -o "$work/x.npy"

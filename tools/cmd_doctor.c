@@ -4,6 +4,7 @@
 #include "config.h"
 #include "kvref/blas.h"
 #include "ref/ref.h"
+#include "tools/backends.h"
 #include "tools/blas_core.h"
 #include "tools/commands.h"
 #include "tools/selftest.h"
@@ -106,7 +107,27 @@ static void put_libraries(json_t *o)
     put(o, "jansson", JANSSON_VERSION);
     put(o, "utf8proc", utf8proc_version());
     put(o, "sndfile", sf_version_string());
-    put(o, "cuda", "not built in");
+}
+
+static void put_gpu(json_t *o)
+{
+    kvref_gpu gpu;
+    kvref_error err;
+    char text[64];
+    if (backend_gpu(&gpu, &err) != KVREF_OK) {
+        put(o, "cuda", err.text);
+        return;
+    }
+    put(o, "cuda", gpu.name);
+    snprintf(
+        text, sizeof text, "%d.%d, %d multiprocessors", gpu.major, gpu.minor, gpu.n_processor);
+    put(o, "cuda_architecture", text);
+    snprintf(text, sizeof text, "%d.%d", gpu.driver / 1000, gpu.driver % 1000 / 10);
+    put(o, "cuda_driver", text);
+    snprintf(text, sizeof text, "%d.%d", gpu.runtime / 1000, gpu.runtime % 1000 / 10);
+    put(o, "cuda_runtime", text);
+    put(o, "cuda_memory", term_bytes((double)gpu.n_byte));
+    put(o, "cuda_memory_free", term_bytes((double)gpu.n_byte_free));
 }
 
 typedef struct test_log {
@@ -153,6 +174,7 @@ static int run_doctor(const cli_command *self, void *args, const cli_given *give
     put(o, "sanitizer", SANITIZER);
     put_machine(o);
     put_libraries(o);
+    put_gpu(o);
     if (!a->no_test) selftest_run(on_test, &log);
     json_object_set_new(o, "tests", log.tests);
     put(o, "verdict", log.n_bad ? "something is wrong" : "good");

@@ -1,5 +1,7 @@
 bin_PROGRAMS += %D%/kvref
 %C%_kvref_SOURCES = \
+	%D%/backends.c \
+	%D%/backends.h \
 	%D%/blas_core.c \
 	%D%/blas_core.h \
 	%D%/cli.c \
@@ -55,5 +57,5 @@ bin_PROGRAMS += %D%/kvref
 	%D%/speak.h \
 	%D%/term.c \
 	%D%/term.h
-%C%_kvref_LDADD = $(KVREF_LIBS)
+%C%_kvref_LDADD = libkvref_cudacpu.a $(KVREF_LIBS)
 EXTRA_DIST += %D%/hello.sha256

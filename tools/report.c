@@ -167,6 +167,15 @@ void report_session(report *r, const session *s)
     char seed[24]; /* a string: JSON readers lose the low bits of large numbers */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)p->seed);
     report_setting(r, "seed", seed);
+    report_setting(r, "exec", d->exec == KVREF_EXEC_GRAPH ? "graph" : "eager");
+}
+
+void report_device(report *r, const session *s)
+{
+    if (!s->backend || !s->decoder || !s->backend->device_bytes) return;
+    size_t n_byte = s->backend->device_bytes(s->decoder);
+    json_object_set_new(r->settings, "device_bytes", json_integer((json_int_t)n_byte));
+    if (!r->json) fprintf(r->to, "device memory: %s\n", term_bytes((double)n_byte));
 }
 
 int report_close(report **out, bool good)

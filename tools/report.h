@@ -38,6 +38,9 @@ uint64_t report_hash_codes(const kvref_codes *codes);
 void report_setting(report *r, const char *key, const char *value);
 void report_session(report *r, const session *s);
 
+/* Device memory that the decoder took, when there is a device. */
+void report_device(report *r, const session *s);
+
 /* Prints JSON when the run succeeded. Returns how many batches were stopped by length. */
 int report_close(report **r, bool good);
 

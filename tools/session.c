@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/tokenizer.h"
 #include "config.h"
+#include "tools/backends.h"
 #include "tools/blas_core.h"
 #include "tools/term.h"
 
@@ -15,6 +16,7 @@
 static const char *const attention_name[] = {"prefix", "full"};
 static const char *const linear_name[] = {"exact", "blas"};
 static const char *const table_name[] = {"bf16", "f32"};
+static const char *const exec_name[] = {"eager", "graph"};
 
 const char *session_stop_name(kvref_stop stop)
 {
@@ -77,6 +79,18 @@ static void note_capacity(const session *s)
                    s->config->max_seq_len);
 }
 
+/* Before the model is read: a missing device should not cost a minute of loading. */
+static kvref_status choose_backend(session *s, kvref_error *err)
+{
+    const decoder_args *d = s->decoder_args;
+    KVREF_TRY(backend_find(&s->backend, d->backend, err));
+    if (s->backend->frame || d->exec == KVREF_EXEC_EAGER) return KVREF_OK;
+    return kvref_fail(err,
+                      KVREF_E_ARG,
+                      "--exec graph: backend %s has no device; expected cudacpu or cuda",
+                      s->backend->name);
+}
+
 kvref_status session_open(session *s,
                           const char *command,
                           const decoder_args *d,
@@ -94,17 +108,18 @@ kvref_status session_open(session *s,
                           sampling->max_new_tokens,
                           sampling->min_frames);
     KVREF_TRY(check_folder("--model", d->model, err));
+    KVREF_TRY(choose_backend(s, err));
     if (d->verbose) s->log = term_notes(command);
     if (d->linear == KVREF_LINEAR_BLAS) blas_core_use(&s->log);
     KVREF_TRY(kvref_model_open(&s->model, d->model, &s->log, err));
     s->config = kvref_model_config(s->model);
-    s->backend = kvref_backend_ref();
     kvref_decoder_opts opts = {
         .capacity = d->capacity,
         .n_thread = d->n_thread,
         .attention = (kvref_attention)d->attention,
         .linear = (kvref_linear)d->linear,
         .rope_table = (kvref_rope_table)d->rope_table,
+        .exec = (kvref_exec)d->exec,
         .tap = {forward, s, level},
         .log = s->log,
     };
@@ -193,6 +208,7 @@ kvref_status session_describe(const session *s, kvref_trace *trace, kvref_error 
         {"attention", attention_name[d->attention]},
         {"linear", linear_name[d->linear]},
         {"rope_table", table_name[d->rope_table]},
+        {"exec", exec_name[d->exec]},
         {"capacity", number[0]},
         {"temperature", number[1]},
         {"top_p", number[2]},

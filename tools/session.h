@@ -10,7 +10,7 @@
 
 typedef struct decoder_args {
     const char *model;
-    int capacity, attention, linear, rope_table, n_thread, backend;
+    int capacity, attention, linear, rope_table, n_thread, backend, exec;
     bool verbose;
 } decoder_args;
 

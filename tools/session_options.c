@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Option tables of the decoder, of sampling and of the text. Defaults of sampling are those of
  * the upstream command line (spec 04 section 6). */
+#include "tools/backends.h"
 #include "tools/session.h"
 
 #include <limits.h>
@@ -56,9 +57,19 @@ const cli_option decoder_options[] = {
      .name = "backend",
      .arg = "NAME",
      .at = AT(backend),
-     .choices = "ref",
+     .choices = BACKEND_CHOICES,
      .initial = "ref",
-     .help = "which implementation decodes"},
+     .help = "which implementation decodes: float32 on the CPU, the FP16 CUDA kernels executed "
+             "on the CPU (slow, every access checked), or the same kernels on a GPU"},
+    {.kind = CLI_CHOICE,
+     .name = "exec",
+     .arg = "MODE",
+     .at = AT(exec),
+     .choices = "eager|graph",
+     .initial = "eager",
+     .help =
+         "how a device works: one launch per operation with sampling on the host, or each "
+         "frame as one captured graph with sampling on the device; the same codes come out"},
     {.kind = CLI_FLAG,
      .name = "verbose",
      .at = AT(verbose),

@@ -217,6 +217,7 @@ int speak_close(speaker *k, kvref_status status, const kvref_error *err)
 {
     bool good = status == KVREF_OK;
     if (good && k->args->json) report_session(k->report, &k->s);
+    if (good) report_device(k->report, &k->s);
     int n_length = report_close(&k->report, good);
     const char *command = k->s.command ? k->s.command : "";
     int code = good ? 0 : term_error(command, err);

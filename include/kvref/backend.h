@@ -133,6 +133,18 @@ const kvref_backend *kvref_backend_ref(void);
 const kvref_backend *kvref_backend_cudacpu(void);
 const kvref_backend *kvref_backend_cuda(void);
 
+/* GPU 0 and what drives it. */
+typedef struct kvref_gpu {
+    char name[128];
+    int major, minor;           /* compute capability                        */
+    int n_processor;            /* multiprocessors                           */
+    int driver, runtime;        /* CUDA versions, 12040 for 12.4             */
+    size_t n_byte, n_byte_free; /* device memory                            */
+} kvref_gpu;
+
+/* In libkvref_cuda.a. DEVICE with the reason when there is none. */
+kvref_status kvref_cuda_gpu(kvref_gpu *out, kvref_error *err);
+
 /* Bytes of address space that the reference reserves at open for a config and a capacity:
  * caches and scratch. Resident memory follows the filled prefix. */
 size_t kvref_ref_bytes(const kvref_config *config, const kvref_decoder_opts *opts);

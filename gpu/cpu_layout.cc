@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* For the CPU execution layer. */
+#include "gpu/layout.cu"
