@@ -77,15 +77,10 @@ check_n_stride(const kvref_codec *c, const char *key, int n_stated, kvref_error 
 
 static kvref_status load_parts(kvref_codec *c, kvref_error *err)
 {
-    if (c->info.parts & KVREF_CODEC_DECODE) {
-        KVREF_TRY(ref_codec_load_decoder(c, err));
-        KVREF_TRY(check_n_stride(c, "decoder_strides", c->setup.n_dec_stride, err));
-    }
-    if (c->info.parts & KVREF_CODEC_ENCODE) {
-        KVREF_TRY(ref_codec_load_encoder(c, err));
-        KVREF_TRY(check_n_stride(c, "encoder_strides", c->setup.n_enc_stride, err));
-    }
-    return KVREF_OK;
+    KVREF_TRY(check_n_stride(c, "decoder_strides", c->setup.n_dec_stride, err));
+    KVREF_TRY(check_n_stride(c, "encoder_strides", c->setup.n_enc_stride, err));
+    if (c->info.parts & KVREF_CODEC_DECODE) KVREF_TRY(ref_codec_load_decoder(c, err));
+    return c->info.parts & KVREF_CODEC_ENCODE ? ref_codec_load_encoder(c, err) : KVREF_OK;
 }
 
 static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
@@ -96,6 +91,7 @@ static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
         c->generator = strstr(kvref_file_at(c->file, i)->name, "generator") != NULL;
     KVREF_TRY(make_rope(c, err));
     KVREF_TRY(ref_codec_load_books(c, err));
+    KVREF_TRY(ref_codec_sides(c, err));
     KVREF_TRY(load_parts(c, err));
     c->info.sample_rate = c->setup.sample_rate;
     choose_pieces(c);

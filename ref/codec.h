@@ -207,10 +207,16 @@ kvref_status ref_codec_setup_read(ref_codec_setup *out,
                                   const char *codec_path,
                                   const kvref_log *log,
                                   kvref_error *err);
-/* How many of i = first, first + 1, ... have a tensor of the name that format makes; more than
- * max is UNSUPPORTED. */
+/* The number where format has its %d in the beginning of a stored name; -1: another name. */
+int ref_codec_number(const kvref_codec *c, const char *stored, const char *format);
+
+/* Parts first, first + 1, ... up to the last that has a tensor whose name begins as format
+ * says: a gap is found when its part is loaded. More than max is UNSUPPORTED. */
 kvref_status ref_codec_count(
     const kvref_codec *c, int *n, const char *format, int first, int max, kvref_error *err);
+/* Sets the numbers of stages and blocks, which both sides of a file must agree on whichever is
+ * loaded. */
+kvref_status ref_codec_sides(kvref_codec *c, kvref_error *err);
 kvref_status ref_codec_load_books(kvref_codec *c, kvref_error *err);
 kvref_status ref_codec_load_window(
     kvref_codec *c, ref_window *w, const char *prefix, int window, int rate, kvref_error *err);

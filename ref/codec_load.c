@@ -2,6 +2,7 @@
 /* Tensors of a codec file as float32 arrays, in the mapping where their bytes allow it. Names
  * may carry "generator.": then only names with it count, and it is taken out (spec 01
  * section 5.3). */
+#include "base/file.h"
 #include "ref/codec.h"
 
 #include "kvref/half.h"
@@ -23,6 +24,28 @@ static bool same_name(const char *stored, const char *want)
         if (*stored++ != *want++) return false;
     }
     return *want == 0;
+}
+
+int ref_codec_number(const kvref_codec *c, const char *stored, const char *format)
+{
+    char name[KVREF_MAX_NAME + 1];
+    size_t n = 0, mark = strlen("generator.");
+    const char *from = stored;
+    if (c->generator && !strstr(stored, "generator.")) return -1;
+    while (*from && n < sizeof name - 1) {
+        if (c->generator && strncmp(from, "generator.", mark) == 0)
+            from += mark;
+        else
+            name[n++] = *from++;
+    }
+    name[n] = 0;
+    size_t before = strcspn(format, "%");
+    const char *digit = name + before, *rest = format + before + 2;
+    if (strncmp(name, format, before) != 0 || *digit < '0' || *digit > '9') return -1;
+    if (*digit == '0' && digit[1] >= '0' && digit[1] <= '9') return -1;
+    size_t n_digit = strspn(digit, "0123456789");
+    if (strncmp(digit + n_digit, rest, strlen(rest)) != 0) return -1;
+    return n_digit > 6 ? 999999 : atoi(digit);
 }
 
 kvref_status ref_codec_find(const kvref_codec *c,

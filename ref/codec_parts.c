@@ -10,16 +10,26 @@
 kvref_status ref_codec_count(
     const kvref_codec *c, int *n, const char *format, int first, int max, kvref_error *err)
 {
-    const kvref_tensor *t;
-    for (*n = 0;; ++*n) {
-        char name[128];
-        snprintf(name, sizeof name, format, first + *n);
-        KVREF_TRY(ref_codec_find(c, &t, name, err));
-        if (!t) return KVREF_OK;
-        if (*n == max)
+    *n = 0;
+    for (int i = 0; i < kvref_file_count(c->file); i++) {
+        const char *name = kvref_file_at(c->file, i)->name;
+        int k = ref_codec_number(c, name, format) - first + 1;
+        if (k > max)
             return kvref_fail(
-                err, KVREF_E_UNSUPPORTED, "codec: more than %d of %s", max, format);
+                err, KVREF_E_UNSUPPORTED, "codec: %s: more than %d of %s", name, max, format);
+        if (k > *n) *n = k;
     }
+    return KVREF_OK;
+}
+
+static kvref_status check_entries(const ref_book *book, int b, kvref_error *err)
+{
+    size_t w = (size_t)book->width, n = (size_t)book->n_code * w;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(book->entry[i]))
+            return kvref_fail(
+                err, KVREF_E_FORMAT, "codec: book %d, entry %zu is not finite", b, i / w);
+    return KVREF_OK;
 }
 
 /* Rows of length 1 and their squared lengths, for the search. */
@@ -60,6 +70,7 @@ static kvref_status load_book(kvref_codec *c, int b, kvref_error *err)
     if (book->width > 64)
         return kvref_fail(
             err, KVREF_E_UNSUPPORTED, "codec: %s: expected at most 64 columns", name);
+    KVREF_TRY(check_entries(book, b, err));
     int out_dim[3] = {c->info.latent, book->width, 1};
     snprintf(name, sizeof name, "%s.out_proj", prefix);
     KVREF_TRY(ref_codec_conv(c, &book->out, name, out_dim, 1, 1, 1, err));
@@ -74,8 +85,9 @@ static kvref_status load_book(kvref_codec *c, int b, kvref_error *err)
 kvref_status ref_codec_load_books(kvref_codec *c, kvref_error *err)
 {
     int n;
-    KVREF_TRY(ref_codec_count(
-        c, &n, "quantizer.quantizer.quantizers.%d.codebook.weight", 0, REF_MAX_BOOK - 1, err));
+    KVREF_TRY(ref_codec_count(c, &n, "quantizer.semantic_quantizer.quantizers.%d.", 0, 1, err));
+    KVREF_TRY(
+        ref_codec_count(c, &n, "quantizer.quantizer.quantizers.%d.", 0, REF_MAX_BOOK - 1, err));
     c->info.n_book = n + 1;
     for (int b = 0; b <= n; b++) KVREF_TRY(load_book(c, b, err));
     return KVREF_OK;
@@ -132,7 +144,7 @@ kvref_status ref_codec_load_window(
                           prefix,
                           w->width,
                           w->d_head);
-    snprintf(text, sizeof text, "%s.layers.%%d.attention.wqkv.weight", prefix);
+    snprintf(text, sizeof text, "%s.layers.%%d.", prefix);
     KVREF_TRY(ref_codec_count(c, &w->n_layer, text, 0, REF_MAX_LAYER, err));
     snprintf(text, sizeof text, "%s.layers.0.feed_forward.w1.weight", prefix);
     KVREF_TRY(ref_codec_floats(c, &unused, text, 2, dim, err));

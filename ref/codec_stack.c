@@ -101,12 +101,47 @@ static kvref_status load_convnext(
     return ref_codec_linear(c, &next->down, name, d, 4 * d, true, rate, err);
 }
 
+/* Blocks and stages of one side. */
+static kvref_status count_side(const kvref_codec *c, int n[2], bool encoder, kvref_error *err)
+{
+    const char *block = encoder ? "encoder.block.%d.block." : "decoder.model.%d.block.";
+    const char *stage = encoder ? "quantizer.downsample.%d." : "quantizer.upsample.%d.";
+    KVREF_TRY(ref_codec_count(c, &n[0], block, 1, REF_MAX_BLOCK, err));
+    return ref_codec_count(c, &n[1], stage, 0, REF_MAX_BLOCK, err);
+}
+
+/* A file may lack the blocks of a side that is not asked for, and then its stages too. */
+kvref_status ref_codec_sides(kvref_codec *c, kvref_error *err)
+{
+    int dec[2], enc[2];
+    KVREF_TRY(count_side(c, dec, false, err));
+    KVREF_TRY(count_side(c, enc, true, err));
+    bool decode = c->info.parts & KVREF_CODEC_DECODE,
+         encode = c->info.parts & KVREF_CODEC_ENCODE;
+    if ((decode && !dec[0]) || (encode && !enc[0]))
+        return kvref_fail(err,
+                          KVREF_E_MISSING,
+                          "codec: expected %s, found no tensor of one",
+                          decode && !dec[0] ? "a decoder (decoder.model.1.block...)"
+                                            : "an encoder (encoder.block.1.block...)");
+    if ((dec[0] && enc[0] && dec[0] != enc[0]) ||
+        ((dec[0] + dec[1]) && (enc[0] + enc[1]) && dec[1] != enc[1]))
+        return kvref_fail(err,
+                          KVREF_E_SHAPE,
+                          "codec: encoder of %d blocks and %d stages, decoder of %d and %d",
+                          enc[0],
+                          enc[1],
+                          dec[0],
+                          dec[1]);
+    c->n_block = decode ? dec[0] : enc[0];
+    c->n_stage = decode ? dec[1] : enc[1];
+    return KVREF_OK;
+}
+
 /* quantizer.upsample: multiplies the rate by the strides, which are the kernel sizes. */
 static kvref_status load_up(kvref_codec *c, int *rate, kvref_error *err)
 {
     char name[96];
-    KVREF_TRY(ref_codec_count(
-        c, &c->n_stage, "quantizer.upsample.%d.0.conv.bias", 0, REF_MAX_BLOCK, err));
     for (int i = 0; i < c->n_stage; i++) {
         ref_stage *stage = &c->up[i];
         int dim[3] = {c->info.latent, c->info.latent, 0};
@@ -147,8 +182,6 @@ kvref_status ref_codec_load_decoder(kvref_codec *c, kvref_error *err)
         c, &c->post, "quantizer.post_module", c->setup.window, rate, err));
     KVREF_TRY(load_up(c, &rate, err));
     KVREF_TRY(ref_codec_conv(c, &c->dec_first, "decoder.model.0.conv", first, 1, 1, rate, err));
-    KVREF_TRY(ref_codec_count(
-        c, &c->n_block, "decoder.model.%d.block.0.alpha", 1, REF_MAX_BLOCK, err));
     int width = first[0];
     for (int i = 0; i < c->n_block; i++) {
         KVREF_TRY(load_dec_block(c, i, width, &rate, err));
@@ -167,12 +200,7 @@ kvref_status ref_codec_load_decoder(kvref_codec *c, kvref_error *err)
 static kvref_status encoder_strides(kvref_codec *c, int *frame, kvref_error *err)
 {
     char name[96];
-    int n_block, n_stage;
-    KVREF_TRY(
-        ref_codec_count(c, &n_block, "encoder.block.%d.block.3.alpha", 1, REF_MAX_BLOCK, err));
-    KVREF_TRY(ref_codec_count(
-        c, &n_stage, "quantizer.downsample.%d.0.conv.bias", 0, REF_MAX_BLOCK, err));
-    for (int i = 0; i < n_block; i++) {
+    for (int i = 0; i < c->n_block; i++) {
         int dim[3] = {0, 0, 0}, *stride = &c->enc[i].stride;
         snprintf(name, sizeof name, "encoder.block.%d.block.4.conv", i + 1);
         KVREF_TRY(ref_codec_shape(c, name, dim, err));
@@ -180,24 +208,13 @@ static kvref_status encoder_strides(kvref_codec *c, int *frame, kvref_error *err
         KVREF_TRY(multiply(frame, *stride, err));
         c->enc[i].width = dim[1];
     }
-    for (int i = 0; i < n_stage; i++) {
+    for (int i = 0; i < c->n_stage; i++) {
         int dim[3] = {c->info.latent, c->info.latent, 0};
         snprintf(name, sizeof name, "quantizer.downsample.%d.0.conv", i);
         KVREF_TRY(ref_codec_shape(c, name, dim, err));
         KVREF_TRY(stride_of(&c->down[i].stride, dim[2], 1, 0, name, err));
         KVREF_TRY(multiply(frame, c->down[i].stride, err));
     }
-    bool both = c->info.parts & KVREF_CODEC_DECODE;
-    if (n_block < 1 || (both && (n_block != c->n_block || n_stage != c->n_stage)))
-        return kvref_fail(err,
-                          KVREF_E_SHAPE,
-                          "codec: encoder of %d blocks and %d stages, decoder of %d and %d",
-                          n_block,
-                          n_stage,
-                          c->n_block,
-                          c->n_stage);
-    c->n_block = n_block;
-    c->n_stage = n_stage;
     return KVREF_OK;
 }
 

@@ -223,9 +223,6 @@ START_TEST(wrong_files_are_refused_by_name)
         {{"quantizer.post_module.layers.1.ffn_norm.weight", NULL, -1, 0},
          KVREF_E_MISSING,
          "quantizer.post_module.layers.1.ffn_norm.weight"},
-        {{"quantizer.quantizer.quantizers.1.codebook.weight", NULL, -1, 0},
-         KVREF_OK,
-         ""}, /* fewer books: a smaller codec */
         {{"quantizer.semantic_quantizer.quantizers.0.codebook.weight", NULL, -1, 0},
          KVREF_E_MISSING,
          "semantic_quantizer.quantizers.0.codebook.weight"},
@@ -236,12 +233,6 @@ START_TEST(wrong_files_are_refused_by_name)
         kvref_codec *codec;
         change c = row[i].change;
         const char *bad = toy_edit(dir, apply, &c, KVREF_F32);
-        if (row[i].status == KVREF_OK) {
-            must(kvref_codec_open(&codec, bad, &decoding, &err), err);
-            ck_assert_int_eq(kvref_codec_about(codec)->n_book, 2);
-            kvref_codec_close(&codec);
-            continue;
-        }
         must_fail(
             kvref_codec_open(&codec, bad, &decoding, &err), row[i].status, err, row[i].text);
         ck_assert(codec == NULL);
@@ -264,7 +255,7 @@ START_TEST(parts_are_loaded_as_asked)
     kvref_codec_opts encoding = quick, none = quick;
     const char *dir = plain_toy(), *half = toy_edit(dir, no_encoder, NULL, KVREF_F32);
     float x[64] = {0};
-    must_fail(kvref_codec_open(&codec, half, &quick, &err), KVREF_E_SHAPE, err, "0 blocks");
+    must_fail(kvref_codec_open(&codec, half, &quick, &err), KVREF_E_MISSING, err, "an encoder");
     must(kvref_codec_open(&codec, half, &decoding, &err), err);
     ck_assert_uint_eq(kvref_codec_about(codec)->parts, KVREF_CODEC_DECODE);
     ck_assert_int_eq(kvref_codec_about(codec)->frame, 192);

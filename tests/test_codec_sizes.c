@@ -12,7 +12,8 @@ enum { FRAMES = 3 };
 static kvref_error err;
 
 /* The last block of the decoder goes; what stood behind it moves up, in the widths of the
- * third, with values from tensors that decoding does not use. */
+ * third, with values from tensors that decoding does not use. The encoder, of four blocks, goes
+ * too. */
 static bool three_blocks(void *user, char *name, kvref_tensor *t, float *x, size_t n)
 {
     static const char *const move[][2] = {
@@ -28,7 +29,8 @@ static bool three_blocks(void *user, char *name, kvref_tensor *t, float *x, size
         return true;
     }
     return strncmp(name, "decoder.model.4.", 16) != 0 &&
-           strncmp(name, "decoder.model.5.", 16) && strncmp(name, "decoder.model.6.", 16);
+           strncmp(name, "decoder.model.5.", 16) && strncmp(name, "decoder.model.6.", 16) &&
+           strncmp(name, "encoder.", 8);
 }
 
 START_TEST(blocks_are_as_many_as_the_file_has)
