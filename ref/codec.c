@@ -86,7 +86,7 @@ static kvref_status load_parts(kvref_codec *c, kvref_error *err)
 static kvref_status load(kvref_codec *c, const char *path, kvref_error *err)
 {
     KVREF_TRY(kvref_file_open(&c->file, path, &c->opts.log, err));
-    KVREF_TRY(ref_codec_setup_read(&c->setup, path, &c->opts.log, err));
+    KVREF_TRY(ref_codec_setup_read(&c->setup, path, err));
     for (int i = 0; !c->generator && i < kvref_file_count(c->file); i++)
         c->generator = strstr(kvref_file_at(c->file, i)->name, "generator") != NULL;
     KVREF_TRY(make_rope(c, err));

@@ -203,10 +203,8 @@ kvref_status ref_codec_linear(kvref_codec *c,
 void ref_codec_plan(kvref_codec *c, ref_conv *conv, int rate);
 void ref_codec_need(kvref_codec *c, int rate, int width);
 
-kvref_status ref_codec_setup_read(ref_codec_setup *out,
-                                  const char *codec_path,
-                                  const kvref_log *log,
-                                  kvref_error *err);
+kvref_status
+ref_codec_setup_read(ref_codec_setup *out, const char *codec_path, kvref_error *err);
 /* The number where format has its %d in the beginning of a stored name; -1: another name. */
 int ref_codec_number(const kvref_codec *c, const char *stored, const char *format);
 

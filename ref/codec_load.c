@@ -102,7 +102,7 @@ kvref_status ref_codec_check(
         shape_text(found, sizeof found, NULL, t->dim, t->n_dim);
         return kvref_fail(err,
                           KVREF_E_SHAPE,
-                          "%s: %s: expected F32 [%s], found %s [%s]",
+                          "%s: %s: expected F32, F16 or BF16 [%s], found %s [%s]",
                           kvref_file_path_of(c->file, t),
                           t->name,
                           want,

@@ -212,7 +212,9 @@ START_TEST(wrong_files_are_refused_by_name)
         {{"decoder.model.0.conv.bias", NULL, -1, 0},
          KVREF_E_MISSING,
          "decoder.model.0.conv.bias"},
-        {{G, G, 0, 15}, KVREF_E_SHAPE, "expected F32 [16, 1, 1], found F32 [15, 1, 1]"},
+        {{G, G, 0, 15},
+         KVREF_E_SHAPE,
+         "expected F32, F16 or BF16 [16, 1, 1], found F32 [15, 1, 1]"},
         {{V, V, 2, 6}, KVREF_E_SHAPE, "decoder.model.0.conv"},
         {{"decoder.model.2.block.1.conv.parametrizations.weight.original1",
           "decoder.model.2.block.1.conv.parametrizations.weight.original1",
@@ -287,7 +289,10 @@ START_TEST(codec_json_is_read_strictly)
         const char *json, *text; /* text NULL: fine */
     } row[] = {
         {"{}", "not a multiple of head_dim 64"},
-        {"{\"head_dim\": 12, \"window\": 9, \"encoder_window\": 20, \"x\": [1]}", NULL},
+        {"{\"head_dim\": 12, \"window\": 9, \"encoder_window\": 20}", NULL},
+        {"{\"window\": 9, \"strides\": [1]}", "sample_rate and window, found \"strides\""},
+        {"{\"window\": 9, \"head_dim\": 12, \"window\": 8}",
+         "window: expected once, found twice"},
         {"{\"head_dim\": 12, \"dilations\": [1, 3, 9], \"rope_base\": 1e4, \"norm_eps\": 1e-5, "
          "\"sample_rate\": 44100, \"decoder_strides\": [4, 3, 2, 2], "
          "\"encoder_strides\": [2, 2, 3, 4]}",

@@ -219,6 +219,19 @@ START_TEST(entries_that_are_not_finite_are_refused_at_opening)
 }
 END_TEST
 
+START_TEST(strides_of_codec_json_are_counted_whichever_side_is_opened)
+{
+    static const char json[] = "{\"head_dim\": 12, \"decoder_strides\": [4, 3, 2]}";
+    kvref_error err;
+    kvref_codec_info info;
+    kvref_codec_dims dims = toy_small_dims();
+    const char *dir = toy_write(&dims, false, 0);
+    support_write(support_path(dir, "codec.json"), json, sizeof json - 1);
+    for (unsigned part = 1; part <= 3; part++)
+        must_fail(open_part(dir, part, &info, &err), KVREF_E_SHAPE, err, "expected 4, as the");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("codec_numbering");
@@ -228,6 +241,7 @@ int main(void)
     tcase_add_test(tc, a_side_that_the_file_has_not_is_said);
     tcase_add_test(tc, numbers_are_read_as_written);
     tcase_add_test(tc, entries_that_are_not_finite_are_refused_at_opening);
+    tcase_add_test(tc, strides_of_codec_json_are_counted_whichever_side_is_opened);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
