@@ -21,7 +21,8 @@ typedef std::vector<gpu_half> halves;
 /* A NaN that no kernel makes: what was never written, and what must not be. */
 const gpu_half poison = 0x7e5a;
 
-/* A copy of a vector on the device, preceded and followed by poison. */
+/* A copy of a vector on the device, preceded and followed by poison that nothing may touch (the
+ * race build reports even a read). */
 template <class T> class on_device
 {
   public:
@@ -32,6 +33,7 @@ template <class T> class on_device
         if (n > 0) memcpy(&all[N_GUARD], from.data(), n * sizeof(T));
         ck_assert(cudaMalloc(&place, all.size() * sizeof(T)) == cudaSuccess);
         copy(place, all.data(), all.size(), cudaMemcpyHostToDevice);
+        guard(cudacpu_forbid);
     }
     ~on_device()
     {
@@ -47,11 +49,13 @@ template <class T> class on_device
     /* The values, after a look at the guards. */
     std::vector<T> values() const
     {
-        std::vector<T> all(n + 2 * N_GUARD), guard(n + 2 * N_GUARD);
+        std::vector<T> all(n + 2 * N_GUARD), fresh(n + 2 * N_GUARD);
+        guard(cudacpu_allow);
         copy(all.data(), place, all.size(), cudaMemcpyDeviceToHost);
-        fill(&guard);
-        ck_assert(memcmp(all.data(), guard.data(), N_GUARD * sizeof(T)) == 0);
-        ck_assert(memcmp(&all[N_GUARD + n], guard.data(), N_GUARD * sizeof(T)) == 0);
+        guard(cudacpu_forbid);
+        fill(&fresh);
+        ck_assert(memcmp(all.data(), fresh.data(), N_GUARD * sizeof(T)) == 0);
+        ck_assert(memcmp(&all[N_GUARD + n], fresh.data(), N_GUARD * sizeof(T)) == 0);
         return std::vector<T>(all.begin() + N_GUARD, all.end() - N_GUARD);
     }
 
@@ -60,6 +64,11 @@ template <class T> class on_device
     T *place = nullptr;
     size_t n;
 
+    void guard(void (*f)(const void *, size_t)) const
+    {
+        f(place, N_GUARD * sizeof(T));
+        f(place + N_GUARD + n, N_GUARD * sizeof(T));
+    }
     static void fill(std::vector<T> *all)
     {
         for (size_t i = 0; i < all->size() * sizeof(T) / 2; i++)

@@ -503,4 +503,19 @@ check_PROGRAMS += %D%/test_gpu_calls_watched
 %C%_test_gpu_calls_watched_SOURCES = %D%/test_gpu_calls.c
 %C%_test_gpu_calls_watched_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_gpu_calls_watched_LDADD = $(GPU_RACE_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_linear_watched
+%C%_test_gpu_linear_watched_SOURCES = $(%C%_test_gpu_linear_SOURCES)
+%C%_test_gpu_linear_watched_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_linear_watched_LDADD = $(CUDACPU_RACE_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_norm_watched
+%C%_test_gpu_norm_watched_SOURCES = $(%C%_test_gpu_norm_SOURCES)
+%C%_test_gpu_norm_watched_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_norm_watched_LDADD = $(CUDACPU_RACE_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_ops_watched
+%C%_test_gpu_ops_watched_SOURCES = $(%C%_test_gpu_ops_SOURCES)
+%C%_test_gpu_ops_watched_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_ops_watched_LDADD = $(CUDACPU_RACE_LIBS)
 endif

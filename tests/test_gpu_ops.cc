@@ -180,7 +180,7 @@ END_TEST
 
 START_TEST(append_fills_its_positions_and_nothing_else)
 {
-    const int shape[][2] = {{3, 6}, {5, 50}, {2, 128}, {1, 13}}; /* heads, E */
+    const int shape[][2] = {{3, 6}, {4, 6}, {5, 50}, {2, 128}, {1, 13}}; /* heads, E */
     for (auto &s : shape)
         for (int n_row : {1, 3}) {
             int n_head = s[0], d = s[1], n_layer = 3, capacity = 11, begin = 5, layer = 1;
