@@ -125,15 +125,13 @@ static void find_first(kvref_diff *d)
     d->first_is_choice = !d->first || kvref_place_order(&split, &d->first->first.place) < 0;
 }
 
-/* T3: codes may part at a choice that the logits' error can turn. Under forced codes nothing
- * was chosen, and in exact comparison nothing is excused. */
-static bool excused(const kvref_diff_job *job)
+/* T3: codes may part at a greedy choice that the logits' error can turn. Under forced codes
+ * nothing was chosen. */
+static bool excused(const kvref_diff *d)
 {
-    const kvref_diff *d = job->out;
     const kvref_choice *c = &d->split;
-    return d->inputs == KVREF_INPUTS_PART &&
-           kvref_limits_precision(job->limits) != KVREF_EXACT && !d->forced_a && !d->forced_b &&
-           c->column != 1 && c->have_logits && c->greedy && c->near_tie;
+    return d->inputs == KVREF_INPUTS_PART && !d->forced_a && !d->forced_b && c->have_logits &&
+           c->greedy && c->near_tie;
 }
 
 /* Whether runs of the same codes have other lengths, other than by a forced run that was given
@@ -144,9 +142,8 @@ static bool other_length(const kvref_diff *d)
     return !(d->n_frame_a > d->n_frame_b ? d->forced_b : d->forced_a);
 }
 
-static void conclude(kvref_diff_job *job)
+static void conclude(kvref_diff *d)
 {
-    kvref_diff *d = job->out;
     const char *unlike = NULL;
     bool any = false;
     find_first(d);
@@ -155,7 +152,7 @@ static void conclude(kvref_diff_job *job)
         if (!unlike && d->tap[i].state == KVREF_TAP_UNLIKE) unlike = d->tap[i].a->name;
     }
     if (d->first || d->inputs == KVREF_INPUTS_PROMPT || other_length(d) ||
-        (d->inputs == KVREF_INPUTS_PART && !excused(job))) {
+        (d->inputs == KVREF_INPUTS_PART && !excused(d))) {
         d->verdict = KVREF_DIFFERS;
     } else if (unlike) {
         d->verdict = KVREF_CANNOT_TELL;
@@ -187,7 +184,7 @@ static kvref_status compare(kvref_diff_job *job, kvref_error *err)
     KVREF_TRY(judge_all(job, err));
     if (d->n_lane > 1) qsort(d->lane, (size_t)d->n_lane, sizeof *d->lane, by_lane);
     KVREF_TRY(kvref_diff_choices(job, err));
-    conclude(job);
+    conclude(d);
     return d->verdict == KVREF_DIFFERS ? kvref_diff_hints(job, err) : KVREF_OK;
 }
 

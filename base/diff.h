@@ -20,7 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where in a run; places compare in order of the fields. */
+/* Where in a run; places compare in order of the fields but the row, as rows of one tensor do
+ * not need it. */
 typedef struct kvref_place {
     int64_t frame; /* that the call makes; -1: before the run      */
     int64_t book;  /* fast: codebook position; -1: slow side       */

@@ -96,6 +96,7 @@ static void keep(kvref_diff *d, const kvref_choice *c)
 
 static void look_at(kvref_diff_job *job, const kvref_row_walk *w, const logit_row *r)
 {
+    if (w->place.book > KVREF_MAX_COLUMN) return;
     kvref_diff *d = job->out;
     int book = w->place.book > 0 ? (int)w->place.book : 0;
     kvref_choice c = {.frame = w->place.frame, .book = book, .column = book > 0 ? book + 1 : 0};
@@ -116,9 +117,10 @@ static kvref_status scan(kvref_diff_job *job, const kvref_tap_diff *t, kvref_err
     kvref_row_walk w;
     KVREF_TRY(kvref_rows_open(&w, job, t->a, t->b, err));
     if (w.width == 0 || t->a->n_dim - w.n_lead != 1) return KVREF_OK;
+    bool main_token = t->id.axis == KVREF_AXIS_CALL && job->candidate;
+    if (main_token && job->n_candidate > w.width) return KVREF_OK; /* not these logits' */
     float *x = calloc(2 * w.width, sizeof *x);
     if (!x) return kvref_fail(err, KVREF_E_MEMORY, "compare: out of memory");
-    bool main_token = t->id.axis == KVREF_AXIS_CALL && job->candidate;
     const logit_row r = {.id = main_token ? job->candidate : NULL,
                          .n = main_token ? job->n_candidate : w.width,
                          .a = x,

@@ -118,7 +118,7 @@ static kvref_status rotation(kvref_diff_job *job, kvref_error *err)
     const kvref_tap_diff *k = find(d, "slow.L00.k"), *v = find(d, "slow.L00.v");
     if (!failed(k) || !v || v->state != KVREF_TAP_JUDGED || failed(v) ||
         failed(find(d, "slow.embed")) || k->a->n_dim != 3 || k->a->dim[2] % 2 != 0 ||
-        k->n_nonfinite > 0)
+        k->a->dim[1] > KVREF_MAX_COLUMN / k->a->dim[2])
         return KVREF_OK;
     KVREF_TRY(look_at_turning(&t, job, k, err));
     if (t.tables && t.start) {

@@ -10,7 +10,9 @@
 static const kvref_tensor *columns(const kvref_file *file, const char *name)
 {
     const kvref_tensor *t = kvref_file_find(file, name);
-    if (!t || kvref_is_float(t->dtype) || t->n_dim != 2 || t->n_byte == 0) return NULL;
+    if (!t || kvref_is_float(t->dtype) || t->n_dim != 2 || t->n_byte == 0 ||
+        t->dim[1] > KVREF_MAX_COLUMN)
+        return NULL;
     return t;
 }
 

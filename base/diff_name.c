@@ -110,9 +110,8 @@ int kvref_place_order(const kvref_place *a, const kvref_place *b)
     int by[] = {order(a->frame, b->frame),
                 order(a->book, b->book),
                 order(a->layer, b->layer),
-                order(a->rank, b->rank),
-                order(a->row, b->row)};
-    for (int i = 0; i < 5; i++)
+                order(a->rank, b->rank)};
+    for (int i = 0; i < 4; i++)
         if (by[i] != 0) return by[i];
     return 0;
 }

@@ -6,6 +6,8 @@
 #include "base/base.h"
 #include "base/diff.h"
 
+enum { KVREF_MAX_COLUMN = 1 << 20 }; /* codebooks, or elements of K in a row: far beyond any */
+
 /* Which rows of an axis a file keeps (metadata rows.position, rows.frame, rows.book: ascending
  * numbers with commas); all of them when there is no list. */
 typedef struct kvref_row_list {

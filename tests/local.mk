@@ -27,11 +27,13 @@ EXTRA_DIST += \
 	%D%/hostile/run.py \
 	%D%/hostile/texts.py \
 	%D%/hostile/weights.py \
+	%D%/page_check.py \
 	%D%/tool_lib.sh
 dist_check_SCRIPTS += \
 	%D%/test_hostile.sh \
 	%D%/test_tool_codec.sh \
 	%D%/test_tool_compare.sh \
+	%D%/test_tool_compare_page.sh \
 	%D%/test_tool_generate.sh \
 	%D%/test_tool_inspect.sh \
 	%D%/test_tool_make_model.sh \
@@ -73,6 +75,11 @@ check_PROGRAMS += %D%/test_diff
 %C%_test_diff_SOURCES = %D%/test_diff.c %D%/trace_make.h
 %C%_test_diff_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_diff_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_diff_hint
+%C%_test_diff_hint_SOURCES = %D%/test_diff_hint.c %D%/trace_make.h
+%C%_test_diff_hint_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_diff_hint_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_diff_parts
 %C%_test_diff_parts_SOURCES = %D%/test_diff_parts.c %D%/trace_make.h
@@ -313,7 +320,7 @@ check_PROGRAMS += %D%/test_taps
 %C%_test_taps_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_no_memory
-%C%_test_no_memory_SOURCES = %D%/test_no_memory.c $(alloc) %D%/checkpoint.h
+%C%_test_no_memory_SOURCES = %D%/test_no_memory.c $(alloc) %D%/checkpoint.h %D%/trace_make.h
 %C%_test_no_memory_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_no_memory_LDFLAGS = $(ALLOC_WRAP)
 %C%_test_no_memory_LDADD = $(TEST_LIBS)

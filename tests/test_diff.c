@@ -38,7 +38,7 @@ START_TEST(equal_traces_are_the_same_by_every_rule)
         compared c = compare_traces(&a, &b, (kvref_precision)p);
         ck_assert(c.d->verdict == KVREF_SAME && !c.d->first && !c.d->first_is_choice);
         ck_assert(c.d->inputs == KVREF_INPUTS_SAME && c.d->n_value == c.d->n_value_a);
-        ck_assert(c.d->n_prompt == RUN_P && c.d->n_tap == 15 && c.d->n_only_a == 0);
+        ck_assert(c.d->n_prompt == RUN_P && c.d->n_tap == 16 && c.d->n_only_a == 0);
         ck_assert(c.d->worst && c.d->worst->used == 0 && c.d->n_hint == 0);
         compared_free(&c);
     }
@@ -145,6 +145,7 @@ START_TEST(the_first_divergence_is_the_first_in_order_of_computation)
         {"fast.L00.k", 2 * 12, 2, 0},          /* position 0                 */
         {"slow.hidden", 2 * 5, 2, -1},         /* the slow call before       */
         {"slow.logits", 2 * 8 + 1, 2, -1},
+        {"slow.norm", 2 * 5 + 1, 2, -1},    /* after all layers           */
         {"slow.L01.out", 4 * 5 + 4, 2, -1}, /* position 3 + 2 - 1         */
         {"slow.L00.out", 4 * 5, 2, -1},
         {"slow.L00.k", 4 * 8 + 7, 2, -1},
@@ -208,6 +209,24 @@ START_TEST(a_choice_stands_after_its_logits_and_before_the_next_book)
 }
 END_TEST
 
+START_TEST(the_main_token_stands_before_the_fast_side)
+{
+    for (int column = 0; column < 2; column++) { /* code 0 follows from the token */
+        fresh();
+        ((int32_t *)trace_at(&b, "frames"))[2 * 4 + column] ^= 1;
+        floats(&b, "fast.L00.k")[2 * 12] += 0.25f; /* frame 2, position 0 */
+        compared c = compare_traces(&a, &b, KVREF_STORE_F32);
+        ck_assert(c.d->first_is_choice && c.d->first == tap(&c, "fast.L00.k"));
+        compared_free(&c);
+        floats(&b, "slow.hidden")[2 * 5] += 0.25f;
+        c = compare_traces(&a, &b, KVREF_STORE_F32);
+        ck_assert(!c.d->first_is_choice && c.d->first == tap(&c, "slow.hidden"));
+        compared_free(&c);
+        done();
+    }
+}
+END_TEST
+
 START_TEST(numbers_after_the_first_other_code_are_not_judged)
 {
     fresh();
@@ -265,8 +284,13 @@ START_TEST(a_greedy_choice_may_turn_at_a_near_tie_and_nowhere_else)
     c = near_tie(0.0006f, true, "forced"); /* nothing was chosen there */
     ck_assert(c.d->verdict == KVREF_DIFFERS && c.d->forced_a && !c.d->forced_b);
     compared_free(&c);
-    c = compare_traces(&a, &b, KVREF_EXACT); /* and nothing is excused here */
-    ck_assert(c.d->verdict == KVREF_DIFFERS);
+    ck_assert(verdict_of(&a, &b, KVREF_EXACT) == KVREF_DIFFERS);
+    done();
+    c = near_tie(0.0006f, true, NULL); /* B chose neither of the two */
+    compared_free(&c);
+    ((int32_t *)trace_at(&b, "frames"))[4 + 2] = 5;
+    c = compare_traces(&a, &b, KVREF_STORE_F32);
+    ck_assert(c.d->verdict == KVREF_DIFFERS && c.d->split.near_tie && !c.d->split.greedy);
     compared_free(&c);
     done();
 }
@@ -302,8 +326,10 @@ START_TEST(logits_that_cannot_be_drawn_decide_nothing)
 {
     fresh();
     for (int f = 0; f < RUN_F; f++) { /* ids 0 and 1 are no candidates */
-        floats(&a, "slow.logits")[f * RUN_V] = 5.0f;
-        floats(&b, "slow.logits")[f * RUN_V] = 5.0f - 1e-5f;
+        float *x = floats(&a, "slow.logits") + f * RUN_V;
+        float *y = floats(&b, "slow.logits") + f * RUN_V;
+        x[0] = y[1] = 5.0f;
+        x[1] = y[0] = 5.0f - 1e-5f;
     }
     compared c = compare_traces(&a, &b, KVREF_STORE_F32);
     ck_assert(c.d->verdict == KVREF_SAME && c.d->n_flip == 0 && c.d->gap_err == 0);
@@ -324,6 +350,7 @@ static Suite *suite_diff(void)
     tcase_add_test(tc, a_constant_output_differs_and_is_named);
     tcase_add_test(tc, the_first_divergence_is_the_first_in_order_of_computation);
     tcase_add_test(tc, a_choice_stands_after_its_logits_and_before_the_next_book);
+    tcase_add_test(tc, the_main_token_stands_before_the_fast_side);
     tcase_add_test(tc, numbers_after_the_first_other_code_are_not_judged);
     tcase_add_test(tc, a_greedy_choice_may_turn_at_a_near_tie_and_nowhere_else);
     tcase_add_test(tc, a_near_tie_excuses_no_logits_out_of_limit);

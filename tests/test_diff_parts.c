@@ -44,7 +44,7 @@ START_TEST(codes_alone_can_be_compared)
     fresh();
     keep_only(&b, "frames", "prompt");
     compared c = compare_traces(&a, &b, KVREF_STORE_F32);
-    ck_assert(c.d->verdict == KVREF_SAME && c.d->n_tap == 2 && c.d->n_only_a == 13);
+    ck_assert(c.d->verdict == KVREF_SAME && c.d->n_tap == 2 && c.d->n_only_a == 14);
     ck_assert(c.d->n_only_b == 0 && c.d->n_value == 16 + 12);
     compared_free(&c);
     ((int32_t *)trace_at(&b, "frames"))[5] ^= 1; /* code 0 of frame 1 */

@@ -81,6 +81,10 @@ START_TEST(cut_rows_are_compared_with_the_rows_they_came_from)
     ck_assert(t->n_bad == 1 && t->first.place.row == 5 && t->first.at[0] == 2);
     ck_assert(t->first.place.frame == 3);
     compared_free(&c);
+    c = compare_traces(&b, &a, KVREF_STORE_F32); /* the other way round */
+    t = tap(&c, "slow.L00.k");
+    ck_assert(t->n_bad == 1 && t->n == 24 && t->first.place.row == 5 && t->first.at[0] == 5);
+    compared_free(&c);
     done();
 }
 END_TEST
@@ -179,9 +183,12 @@ START_TEST(other_prompts_end_the_judging)
     static const int row[] = {0, 1};
     fresh(); /* the same positions, but fewer */
     cut(&b, &a, "prompt", row, 2);
-    c = compare_traces(&a, &b, KVREF_STORE_F32);
-    ck_assert(c.d->verdict == KVREF_DIFFERS && c.d->inputs == KVREF_INPUTS_PROMPT);
-    compared_free(&c);
+    for (int way = 0; way < 2; way++) {
+        c = compare_traces(way ? &b : &a, way ? &a : &b, KVREF_STORE_F32);
+        ck_assert(c.d->verdict == KVREF_DIFFERS && c.d->inputs == KVREF_INPUTS_PROMPT);
+        ck_assert(c.d->first == NULL);
+        compared_free(&c);
+    }
     done();
 }
 END_TEST

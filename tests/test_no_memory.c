@@ -5,6 +5,7 @@
  * memory a syntax error, so its allocations are left alone. */
 #include "tests/alloc.h"
 #include "tests/checkpoint.h"
+#include "tests/trace_make.h"
 
 static kvref_error err;
 /* Runs call(arg) with ever later failures until it succeeds; returns the number of tries. */
@@ -140,6 +141,62 @@ START_TEST(a_pth_that_cannot_be_allocated_is_reported)
 }
 END_TEST
 
+static kvref_status compare(void *arg)
+{
+    compared *c = arg;
+    kvref_status s = kvref_limits_open(&c->limits, KVREF_STORE_F32, NULL, &err);
+    c->d = (void *)&err;
+    if (s == KVREF_OK) s = kvref_diff_open(&c->d, c->a, c->b, c->limits, &err);
+    if (s != KVREF_OK && c->d && c->limits) ck_abort_msg("a comparison remains");
+    if (s == KVREF_OK && (c->d->verdict != KVREF_DIFFERS || c->d->n_hint == 0))
+        ck_abort_msg("another result"); /* ck_assert allocates */
+    if (s == KVREF_OK) kvref_diff_close(&c->d);
+    kvref_limits_close(&c->limits);
+    return s;
+}
+
+START_TEST(a_comparison_that_cannot_be_allocated_is_reported)
+{
+    trace_make a, b;
+    run_make(&a);
+    run_make(&b);
+    trace_note(&a, "rows.book", "0,1,2");
+    trace_drop(&a, "fast.logits");
+    ((int32_t *)trace_at(&b, "frames"))[14] ^= 1;
+    ((float *)trace_at(&b, "slow.L00.k"))[9] += 0.5f;
+    float *k = trace_at(&a, "slow.L00.k"), *to = trace_at(&b, "slow.L00.k");
+    for (int i = 0; i < RUN_ROWS * 8; i += 2) { /* turned a quarter: found to be a rotation */
+        to[i] = k[i + 1];
+        to[i + 1] = -k[i];
+    }
+    compared c = {.a = trace_open(&a, "a.st"), .b = trace_open(&b, "b.st")};
+    ck_assert_int_gt(starve(compare, &c), 5);
+    kvref_file_close(&c.a);
+    kvref_file_close(&c.b);
+    trace_free(&a);
+    trace_free(&b);
+}
+END_TEST
+
+static kvref_status open_limits(void *arg)
+{
+    kvref_limits *l = (void *)&err;
+    kvref_status s = kvref_limits_open(&l, KVREF_STORE_F32, arg, &err);
+    if (s != KVREF_OK && l) ck_abort_msg("limits remain");
+    kvref_limits_close(&l);
+    return s;
+}
+
+START_TEST(limits_that_cannot_be_allocated_are_reported)
+{
+    static const char text[] = "{\"format\": \"kvref-limits-1\", \"taps\": {\"slow.q\": "
+                               "{\"rule\": \"T0\"}, \"slow.k\": {\"rule\": \"T0\"}}}";
+    const char *path = support_path(support_temp_dir(), "limits.json");
+    support_write(path, text, sizeof text - 1);
+    ck_assert_int_gt(starve(open_limits, (void *)path), 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("no_memory");
@@ -150,6 +207,8 @@ int main(void)
     tcase_add_test(tc, a_config_that_cannot_be_allocated_is_reported);
     tcase_add_test(tc, a_tokenizer_that_cannot_be_allocated_is_reported);
     tcase_add_test(tc, a_pth_that_cannot_be_allocated_is_reported);
+    tcase_add_test(tc, a_comparison_that_cannot_be_allocated_is_reported);
+    tcase_add_test(tc, limits_that_cannot_be_allocated_are_reported);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

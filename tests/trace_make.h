@@ -144,6 +144,7 @@ static inline void run_make(trace_make *m)
     ADD(m, "slow.L00.out", KVREF_F32, RUN_ROWS, 5);
     ADD(m, "slow.L01.k", KVREF_F32, RUN_ROWS, 2, 4);
     ADD(m, "slow.L01.out", KVREF_F32, RUN_ROWS, 5);
+    ADD(m, "slow.norm", KVREF_F32, RUN_F, 5);
     ADD(m, "slow.logits", KVREF_F32, RUN_F, RUN_V);
     ADD(m, "slow.hidden", KVREF_F32, RUN_F, 5);
     ADD(m, "fast.embed", KVREF_F32, RUN_F, RUN_N, 5);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 typedef struct compare_args {
-    const char *a, *b, *limits;
+    const char *a, *b, *limits, *html;
     int rule;
     bool json;
 } compare_args;
@@ -46,6 +46,11 @@ static const cli_option compare_options[] = {
          "\"kvref-limits-1\", \"taps\": {\"slow.q\": {\"rule\": \"T2\", \"rel\": 4e-3}}}; keys "
          "are tensors, taps or \"*\""},
     {.kind = CLI_FLAG, .name = "json", .at = AT(json), .help = "print one JSON object"},
+    {.kind = CLI_TEXT,
+     .name = "html",
+     .arg = "FILE",
+     .at = AT(html),
+     .help = "also write a page that holds everything it needs"},
     {.kind = CLI_END},
 };
 #undef AT
@@ -75,8 +80,34 @@ static kvref_status open_all(comparing *c, kvref_error *err)
     return kvref_diff_open(&c->diff, c->a, c->b, c->limits, err);
 }
 
+static kvref_status write_page(const comparing *c, kvref_error *err)
+{
+    char *page = NULL;
+    size_t n = 0;
+    kvref_out *out;
+    FILE *f = open_memstream(&page, &n);
+    if (!f) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    compare_html(f, c->diff, &c->told);
+    bool bad = ferror(f) != 0;
+    if (fclose(f) != 0 || bad) {
+        free(page);
+        return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    }
+    term_hold();
+    kvref_status s = kvref_out_open(&out, c->args->html, err);
+    if (s == KVREF_OK) {
+        s = kvref_out_put(out, page, n, err);
+        if (s == KVREF_OK) s = kvref_out_commit(&out, err);
+        kvref_out_abort(&out);
+    }
+    term_release();
+    free(page);
+    return s;
+}
+
 static kvref_status tell(const comparing *c, kvref_error *err)
 {
+    if (c->args->html) KVREF_TRY(write_page(c, err));
     if (!c->args->json) {
         compare_text(stdout, c->diff, &c->told);
         return KVREF_OK;
@@ -124,7 +155,7 @@ const cli_command cmd_compare = {
               "in common, other shapes)",
     .example = "kvref compare golden/lm/A.safetensors mine.safetensors\n"
                "kvref compare a.st b.st --rule exact\n"
-               "kvref compare ref.st gpu.st --rule f16",
+               "kvref compare ref.st gpu.st --rule f16 --html report.html",
     .n_args = sizeof(compare_args),
     .run = run_compare,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kvref compare found, told as text and as JSON. */
+/* What kvref compare found, told as text, as JSON and as a page. */
 #ifndef KVREF_TOOLS_COMPARE_H
 #define KVREF_TOOLS_COMPARE_H
 
@@ -18,6 +18,9 @@ void compare_text(FILE *to, const kvref_diff *d, const compare_told *told);
 
 /* NULL when out of memory. */
 json_t *compare_json(const kvref_diff *d, const compare_told *told);
+
+/* One self-contained page. */
+void compare_html(FILE *to, const kvref_diff *d, const compare_told *told);
 
 /* ---- said the same way in each; compare_words.c ---- */
 

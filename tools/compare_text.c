@@ -31,33 +31,31 @@ static void say_settings(FILE *to, const kvref_diff *d)
                     term_clean(y, sizeof y, b));
 }
 
-/* Tensors of one side alone, taps together: "slow.q (36)". */
+enum { MAX_TAPS = 40 }; /* named in a list of what is missing */
+
+/* Tensors of one side alone, those of all layers together: "slow.q (36)". */
 static void say_missing(FILE *to, const char *which, const kvref_tensor *const *t, int n)
 {
-    char tap[64], next[64], clean[64];
-    int count = 0;
-    if (n == 0) return;
-    fprintf(to, "in %s alone:", which);
+    char tap[MAX_TAPS][64], clean[64], next[64];
+    int count[MAX_TAPS] = {0}, n_tap = 0, more = 0;
     for (int i = 0; i < n; i++) {
-        /* the same tap of other layers may stand apart; count all of them once */
-        bool seen = false;
-        kvref_tap_of(tap, t[i]->name);
-        for (int k = 0; k < i && k < 4096 && !seen; k++) {
-            kvref_tap_of(next, t[k]->name);
-            seen = strcmp(tap, next) == 0;
+        int k = 0;
+        kvref_tap_of(next, t[i]->name);
+        while (k < n_tap && strcmp(tap[k], next) != 0) k++;
+        if (k == MAX_TAPS) {
+            more++;
+            continue;
         }
-        if (seen) continue;
-        if (++count > 40) continue;
-        int same = 0;
-        for (int k = i; k < n && k < 4096; k++) {
-            kvref_tap_of(next, t[k]->name);
-            same += strcmp(tap, next) == 0;
-        }
-        fprintf(to, "%s %s", count > 1 ? "," : "", term_clean(clean, sizeof clean, tap));
-        if (same > 1) fprintf(to, " (%d)", same);
+        if (k == n_tap) memcpy(tap[n_tap++], next, sizeof next);
+        count[k]++;
     }
-    if (count > 40) fprintf(to, " and %d more", count - 40);
-    fputc('\n', to);
+    if (n > 0) fprintf(to, "in %s alone:", which);
+    for (int k = 0; k < n_tap; k++) {
+        fprintf(to, "%s %s", k ? "," : "", term_clean(clean, sizeof clean, tap[k]));
+        if (count[k] > 1) fprintf(to, " (%d)", count[k]);
+    }
+    if (more) fprintf(to, " and %d tensors more", more);
+    if (n > 0) fputc('\n', to);
 }
 
 static void say_unjudged(FILE *to, const kvref_diff *d)

@@ -6,28 +6,57 @@
 #include <math.h>
 #include <string.h>
 
+/* Appends to a line that never overflows. */
+#define SAY(out, ...) snprintf((out) + strlen(out), COMPARE_LINE - strlen(out), __VA_ARGS__)
+
 const char *compare_verdict(const kvref_diff *d)
 {
     static const char *const word[] = {"the same", "differs", "cannot tell"};
     return word[d->verdict];
 }
 
+/* Values out of limit, and in how many tensors; frames have their own sentence. */
+static size_t count_bad(const kvref_diff *d, int *n_tensor)
+{
+    size_t n = 0;
+    *n_tensor = 0;
+    for (int i = 0; i < d->n_tap; i++) {
+        const kvref_tap_diff *t = &d->tap[i];
+        if (t->state != KVREF_TAP_JUDGED || t->id.axis == KVREF_AXIS_CHOICE) continue;
+        n += t->n_bad;
+        *n_tensor += t->n_bad > 0;
+    }
+    return n;
+}
+
 const char *compare_summary(char out[COMPARE_LINE], const kvref_diff *d)
 {
-    const char *how = d->verdict == KVREF_DIFFERS         ? ""
-                      : d->verdict == KVREF_CANNOT_TELL   ? d->reason
+    int n_tensor;
+    size_t n_bad = count_bad(d, &n_tensor);
+    const char *how = d->verdict == KVREF_CANNOT_TELL     ? d->reason
                       : d->inputs == KVREF_INPUTS_PART    ? "up to a near tie (T3)"
                       : d->inputs == KVREF_INPUTS_UNKNOWN ? "as far as can be seen"
                                                           : "within limits";
-    snprintf(out,
-             COMPARE_LINE,
-             "%s%s%s: %zu of A's %zu values judged, in %d tensors of both",
-             compare_verdict(d),
-             *how ? ", " : "",
-             how,
-             d->n_value,
-             d->n_value_a,
-             d->n_tap);
+    out[0] = 0;
+    SAY(out, "%s", compare_verdict(d));
+    if (d->verdict != KVREF_DIFFERS) {
+        SAY(out, ", %s", how);
+    } else if (n_bad > 0) {
+        SAY(out,
+            ", %zu values out of limit in %d tensor%s",
+            n_bad,
+            n_tensor,
+            n_tensor == 1 ? "" : "s");
+    } else {
+        SAY(out,
+            ", no value out of limit but other %s",
+            d->inputs == KVREF_INPUTS_PART ? "codes" : "lengths");
+    }
+    SAY(out,
+        ": %zu of A's %zu values judged, in %d tensors of both",
+        d->n_value,
+        d->n_value_a,
+        d->n_tap);
     return out;
 }
 
@@ -41,6 +70,7 @@ static const char *forced(const kvref_diff *d)
 
 const char *compare_inputs(char out[COMPARE_LINE], const kvref_diff *d)
 {
+    char book[40];
     int64_t n = d->n_frame_a < d->n_frame_b ? d->n_frame_a : d->n_frame_b;
     switch (d->inputs) {
     case KVREF_INPUTS_SAME:
@@ -54,14 +84,13 @@ const char *compare_inputs(char out[COMPARE_LINE], const kvref_diff *d)
                  d->n_frame_a == d->n_frame_b ? "" : " as far as both go");
         break;
     case KVREF_INPUTS_PART:
+        snprintf(book, sizeof book, "code of book %d", d->split.book);
         snprintf(out,
                  COMPARE_LINE,
-                 "frames part at frame %" PRId64
-                 ", %s%.0d (%s): steps after it had other inputs, "
+                 "frames part at frame %" PRId64 ", %s (%s): steps after it had other inputs, "
                  "their numbers are not judged",
                  d->split.frame,
-                 d->split.column == 0 ? "main token" : "code ",
-                 d->split.column == 0 ? 0 : d->split.book,
+                 d->split.column == 0 ? "main token" : book,
                  forced(d));
         break;
     case KVREF_INPUTS_PROMPT:
@@ -90,9 +119,6 @@ const char *compare_lane(char out[32], bool fast, int layer)
     return out;
 }
 
-/* Appends to a line that never overflows. */
-#define SAY(out, ...) snprintf((out) + strlen(out), COMPARE_LINE - strlen(out), __VA_ARGS__)
-
 static void say_axes(char *out, const kvref_tap_diff *t, const kvref_spot *s)
 {
     int lead = t->id.axis == KVREF_AXIS_BOOK ? 2 : 1, n = t->a->n_dim - lead;
@@ -107,14 +133,13 @@ const char *compare_where(char out[COMPARE_LINE], const kvref_tap_diff *t, const
     const char *part = strchr(t->id.tap, '.');
     out[0] = 0;
     if (t->id.axis == KVREF_AXIS_PLAIN || t->id.axis == KVREF_AXIS_CHOICE) {
+        bool inputs = strcmp(t->id.tap, "prompt") == 0 || t->id.axis == KVREF_AXIS_CHOICE;
         SAY(out, "%.63s", t->id.tap);
-        for (int d = 0; d < t->a->n_dim; d++)
-            SAY(out,
-                "%s %" PRId64,
-                d                           ? ","
-                : d == 0 && t->a->n_dim > 1 ? ", column"
-                                            : ", entry",
-                s->at[d]);
+        if (inputs && t->a->n_dim == 2) {
+            SAY(out, ", column %" PRId64 ", row %" PRId64, s->at[0], s->at[1]);
+            return out;
+        }
+        for (int d = 0; d < t->a->n_dim; d++) SAY(out, ", axis %d at %" PRId64, d, s->at[d]);
         return out;
     }
     SAY(out, "frame %" PRId64, p->frame);

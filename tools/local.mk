@@ -22,6 +22,7 @@ bin_PROGRAMS += %D%/kvref
 	%D%/codec_args.h \
 	%D%/commands.h \
 	%D%/compare.h \
+	%D%/compare_html.c \
 	%D%/compare_json.c \
 	%D%/compare_text.c \
 	%D%/compare_words.c \
