@@ -16,9 +16,9 @@ read_list(kvref_row_list *list, const kvref_side *s, const char *key, kvref_erro
     int64_t last = -1;
     if (!at) return KVREF_OK;
     while (true) {
-        char *end;
+        char *end = NULL;
         long long id = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : -1;
-        if (id <= last || id == LLONG_MAX || (*end != ',' && *end != 0))
+        if (id <= last || id == LLONG_MAX || !end || (*end != ',' && *end != 0))
             return kvref_fail(err,
                               KVREF_E_FORMAT,
                               "%s: %s: expected ascending numbers with commas, found \"%.40s\"",
