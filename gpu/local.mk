@@ -98,6 +98,7 @@ $(libkvref_cudacpu_race_a_OBJECTS): CXXFLAGS = $(RACE_OPTIMISE)
 # The same kernels for devices. -fmad=false: a fused step stands in the source or nowhere.
 if WITH_CUDA
 noinst_LIBRARIES += libkvref_cuda.a
+cuda_library = libkvref_cuda.a
 libkvref_cuda_a_SOURCES = $(gpu_kernels)
 
 NVCC_BASE_FLAGS = -std=c++17 -O3 -fmad=false $(NVCC_HOST) $(NVCC_ARCH) $(NVCC_WARN_FLAGS) \

@@ -11,13 +11,24 @@
 static char temp_dir[512];
 static pid_t temp_owner;
 
-int support_run(Suite *suite)
+static int run(Suite *suite, enum fork_status how)
 {
     SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, how);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int support_run(Suite *suite)
+{
+    return run(suite, CK_FORK_GETENV);
+}
+
+int support_run_in_one(Suite *suite)
+{
+    return run(suite, CK_NOFORK);
 }
 
 #if defined(__has_feature)

@@ -18,6 +18,9 @@ extern "C" {
 /* Runs a suite and returns the exit status for main. Prints Check's summary line. */
 int support_run(Suite *suite);
 
+/* The same in this one process. */
+int support_run_in_one(Suite *suite);
+
 /* Asserts that a call returned KVREF_OK, showing the error text if not. */
 #define must(call, err)                                                                        \
     do {                                                                                       \

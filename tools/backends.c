@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "config.h"
 
-#ifdef HAVE_CUDA
+#ifdef WITH_CUDA
 
 kvref_status backend_gpu(kvref_gpu *out, kvref_error *err)
 {

@@ -58,5 +58,5 @@ bin_PROGRAMS += %D%/kvref
 	%D%/speak.h \
 	%D%/term.c \
 	%D%/term.h
-%C%_kvref_LDADD = libkvref_cudacpu.a $(KVREF_LIBS)
+%C%_kvref_LDADD = $(cuda_library) libkvref_cudacpu.a $(KVREF_LIBS) $(CUDA_LIBS)
 EXTRA_DIST += %D%/hello.sha256
