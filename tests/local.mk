@@ -31,6 +31,7 @@ EXTRA_DIST += \
 	%D%/tool_lib.sh
 dist_check_SCRIPTS += \
 	%D%/test_hostile.sh \
+	%D%/test_tool_bench.sh \
 	%D%/test_tool_codec.sh \
 	%D%/test_tool_compare.sh \
 	%D%/test_tool_compare_page.sh \
@@ -40,6 +41,11 @@ dist_check_SCRIPTS += \
 	%D%/test_tool_options.sh \
 	%D%/test_tool_say.sh \
 	%D%/test_tool_trace.sh
+
+check_PROGRAMS += %D%/test_bench
+%C%_test_bench_SOURCES = %D%/test_bench.c tools/bench_stats.c
+%C%_test_bench_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_bench_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_half
 %C%_test_half_SOURCES = %D%/test_half.c

@@ -7,6 +7,7 @@
 #include "tools/backends.h"
 #include "tools/blas_core.h"
 #include "tools/commands.h"
+#include "tools/machine.h"
 #include "tools/selftest.h"
 #include "tools/term.h"
 
@@ -33,43 +34,6 @@ static const cli_option doctor_options[] = {
     {.kind = CLI_END},
 };
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZER "address"
-#elif defined(__SANITIZE_THREAD__)
-#define SANITIZER "thread"
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZER "address"
-#elif __has_feature(thread_sanitizer)
-#define SANITIZER "thread"
-#endif
-#endif
-#ifndef SANITIZER
-#define SANITIZER "none"
-#endif
-#ifdef __clang__
-#define COMPILER "clang " __clang_version__
-#else
-#define COMPILER "gcc " __VERSION__
-#endif
-
-/* The value of the first line "key ...: value" of a file of /proc; "unknown" when absent. */
-static void proc_value(char *out, size_t cap, const char *path, const char *key)
-{
-    char line[512];
-    FILE *f = fopen(path, "r");
-    snprintf(out, cap, "unknown");
-    while (f && fgets(line, sizeof line, f)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        colon[strcspn(colon, "\n")] = 0;
-        snprintf(out, cap, "%s", colon);
-        break;
-    }
-    if (f) fclose(f);
-}
-
 static void put(json_t *o, const char *key, const char *value)
 {
     json_object_set_new(o, key, json_string(value));
@@ -78,13 +42,13 @@ static void put(json_t *o, const char *key, const char *value)
 static void put_machine(json_t *o)
 {
     char text[512];
-    proc_value(text, sizeof text, "/proc/cpuinfo", "model name");
+    machine_proc(text, sizeof text, "/proc/cpuinfo", "model name");
     put(o, "cpu", text);
     json_object_set_new(o, "processors_online", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
     put(o, "vectors", ref_simd_best()->name);
     double page = (double)sysconf(_SC_PAGESIZE);
     put(o, "memory", term_bytes(page * (double)sysconf(_SC_PHYS_PAGES)));
-    proc_value(text, sizeof text, "/proc/meminfo", "MemAvailable");
+    machine_proc(text, sizeof text, "/proc/meminfo", "MemAvailable");
     put(o, "memory_available", term_bytes(1024 * strtod(text, NULL)));
 }
 
@@ -170,8 +134,8 @@ static int run_doctor(const cli_command *self, void *args, const cli_given *give
     json_t *o = json_object();
     test_log log = {json_array(), 0};
     put(o, "kvref", PACKAGE_VERSION);
-    put(o, "compiler", COMPILER);
-    put(o, "sanitizer", SANITIZER);
+    put(o, "compiler", MACHINE_COMPILER);
+    put(o, "sanitizer", MACHINE_SANITIZER);
     put_machine(o);
     put_libraries(o);
     put_gpu(o);

@@ -5,6 +5,7 @@
 
 #include "tools/cli.h"
 
+extern const cli_command cmd_bench;
 extern const cli_command cmd_compare;
 extern const cli_command cmd_decode;
 extern const cli_command cmd_doctor;

@@ -18,6 +18,7 @@ const cli_command *const cli_commands[] = {
     &cmd_encode,
     &cmd_trace,
     &cmd_compare,
+    &cmd_bench,
     &cmd_make_model,
     &cmd_inspect,
     &cmd_doctor,

@@ -2,6 +2,18 @@ bin_PROGRAMS += %D%/kvref
 %C%_kvref_SOURCES = \
 	%D%/backends.c \
 	%D%/backends.h \
+	%D%/bench.h \
+	%D%/bench_arm.c \
+	%D%/bench_clock.c \
+	%D%/bench_cost.c \
+	%D%/bench_json.c \
+	%D%/bench_plot.c \
+	%D%/bench_profile.c \
+	%D%/bench_prompt.c \
+	%D%/bench_rates.c \
+	%D%/bench_run.c \
+	%D%/bench_stats.c \
+	%D%/bench_text.c \
 	%D%/blas_core.c \
 	%D%/blas_core.h \
 	%D%/cli.c \
@@ -9,6 +21,7 @@ bin_PROGRAMS += %D%/kvref
 	%D%/cli_help.c \
 	%D%/cli_value.c \
 	%D%/cli_value.h \
+	%D%/cmd_bench.c \
 	%D%/cmd_compare.c \
 	%D%/cmd_decode.c \
 	%D%/cmd_doctor.c \
@@ -34,6 +47,8 @@ bin_PROGRAMS += %D%/kvref
 	%D%/inspect_range.c \
 	%D%/inspect_tensors.c \
 	%D%/kvref.c \
+	%D%/machine.c \
+	%D%/machine.h \
 	%D%/make_codec.c \
 	%D%/make_codec.h \
 	%D%/paths.c \
