@@ -3,8 +3,8 @@
 """The figures of docs/tolerances.md, measured: tolerances.py build/tools/kvref
 
 For every tap the largest share of its limit over the golden runs, in float32 (the reference
-decoder against upstream and the oracle) and in FP16 (emulated FP16 against them), and what single
-faults use, planted by a changed configuration. Needs NumPy. Prints Markdown."""
+decoder against upstream and the oracle) and in FP16 (emulated FP16, and the CUDA kernels executed
+on the CPU), and what single faults use, planted by a changed configuration. Needs NumPy. Prints Markdown."""
 
 import json
 import os
@@ -48,15 +48,16 @@ def spoiled(case, fault):
     return case
 
 
-def trace_f32(kvref, work, case, name):
-    """The reference decoder's trace of a case."""
+def trace_kvref(kvref, work, case, name, backend="ref"):
+    """A decoder's trace of a case."""
     config, model, out = (os.path.join(work, f) for f in ("config.json", f"model-{name}", f"{name}.st"))
     with open(config, "w", encoding="utf-8") as f:
         json.dump(case["config"], f)
     run(kvref, "make-model", model, "--config", config, "--layout", "flat", "--codec", "none", "--quiet")
     table = case.get("rope_table", "bf16")
     source = golden(case["case"] + ".safetensors")
-    run(kvref, "trace", "--model", model, "--from", source, "--level", "ops", "--rope-table", table, "-o", out)
+    what = ("--level", "ops", "--rope-table", table, "--backend", backend)
+    run(kvref, "trace", "--model", model, "--from", source, *what, "-o", out)
     return out
 
 
@@ -87,7 +88,7 @@ def worst(found):
 
 
 def measure(kvref, work, cases, rule):
-    make = (lambda c, n: trace_f32(kvref, work, c, n)) if rule == "f32" else (lambda c, n: trace_f16(work, c, n))
+    make = (lambda c, n: trace_kvref(kvref, work, c, n)) if rule == "f32" else (lambda c, n: trace_f16(work, c, n))
     good = {c["case"]: shares(kvref, c, make(c, rule + c["case"]), rule) for c in cases}
     print(f"\n## Used in {rule}\n\n| tap | limit | {' | '.join(good)} |\n|---|---|{'---|' * len(good)}")
     taps = sorted({t for g in good.values() for t in g}, key=lambda t: (t[:4] != "slow", t))
@@ -112,6 +113,11 @@ def main(kvref):
     with tempfile.TemporaryDirectory() as work:
         for rule in ("f32", "f16"):
             measure(os.path.abspath(kvref), work, cases, rule)
+        print("\nWorst share of the CUDA kernels, executed on the CPU:", end=" ")
+        for case in cases:
+            trace = trace_kvref(os.path.abspath(kvref), work, case, f"gpu{case['case']}", "cudacpu")
+            print(f"{case['case']} {worst(shares(kvref, case, trace, 'f16')):.3f}", end=" ")
+        print()
 
 
 if __name__ == "__main__":

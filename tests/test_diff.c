@@ -271,8 +271,8 @@ static compared near_tie(float d, bool chosen, const char *stop)
 
 START_TEST(a_greedy_choice_may_turn_at_a_near_tie_and_nowhere_else)
 {
-    compared c = near_tie(0.0006f, true, NULL);
-    ck_assert(c.d->verdict == KVREF_SAME && c.d->inputs == KVREF_INPUTS_PART);
+    compared c = near_tie(0.0006f, true, "length"); /* any stop but "forced" */
+    ck_assert(!c.d->forced_a && c.d->verdict == KVREF_SAME && c.d->inputs == KVREF_INPUTS_PART);
     ck_assert(c.d->split.greedy && c.d->split.near_tie && c.d->split.gap < 0.00101);
     ck_assert(c.d->split.err > 0.00059 && c.d->split.err < 0.00061);
     compared_free(&c);
@@ -333,6 +333,14 @@ START_TEST(logits_that_cannot_be_drawn_decide_nothing)
     }
     compared c = compare_traces(&a, &b, KVREF_STORE_F32);
     ck_assert(c.d->verdict == KVREF_SAME && c.d->n_flip == 0 && c.d->gap_err == 0);
+    compared_free(&c);
+    trace_drop(&a, "fast.logits");
+    for (int i = 0; i < 2; i++) { /* more candidates than logits: of another vocabulary */
+        trace_drop(i ? &b : &a, "candidates");
+        ADD(i ? &b : &a, "candidates", KVREF_I32, RUN_V + 1);
+    }
+    c = compare_traces(&a, &b, KVREF_STORE_F32);
+    ck_assert(c.d->n_flip == 0 && isnan(c.d->smallest_gap));
     compared_free(&c);
     done();
 }

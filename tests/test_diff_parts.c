@@ -187,9 +187,12 @@ START_TEST(counts_of_work_are_shown_and_not_judged)
     int64_t *y = ADD(&b, "slow.kv_rows", KVREF_I64, RUN_F, 2);
     x[1] = 4;
     y[1] = (int64_t)1 << 40;
+    ADD(&a, "slow.decision", KVREF_F32, RUN_F, 3);
+    ((float *)ADD(&b, "slow.decision", KVREF_F32, RUN_F, 3))[1] = 0.5f;
     compared c = compare_traces(&a, &b, KVREF_EXACT);
     ck_assert(c.d->verdict == KVREF_SAME && tap(&c, "slow.kv_rows")->state == KVREF_TAP_SHOWN);
-    ck_assert(tap(&c, "slow.kv_rows")->n_bad == 1);
+    ck_assert(tap(&c, "slow.kv_rows")->n_bad == 1 && tap(&c, "slow.decision")->n_bad == 1);
+    for (int i = 0; i < c.d->n_lane; i++) ck_assert(c.d->lane[i].used[0] == 0);
     compared_free(&c);
     ((int32_t *)trace_at(&b, "slow.kv_len"))[1]++; /* but this is */
     c = compare_traces(&a, &b, KVREF_STORE_F16);

@@ -118,6 +118,15 @@ run trace --model "$work/a" --prompt "$golden/A.safetensors" --seed 100 --temper
 run compare "$work/go.st" "$work/end.st"
 claim stopping_at_the_first_end_is_recognised says "stops because the first frame drew the end token"
 
+# FP16: the CUDA kernels, executed on the CPU, where they are built in.
+run trace --model "$work/a" --from "$golden/A.safetensors" --level ops --backend cudacpu -o "$work/gpu.st"
+if [ "$status" = 0 ]; then
+    run compare "$golden/A.safetensors" "$work/gpu.st" --rule f16
+    claim the_kernels_agree_with_upstream_in_fp16 verdict 0 "the same, within limits: 62204 of A's 62204 values"
+    run compare "$golden/A.safetensors" "$work/gpu.st"
+    claim and_not_in_float32 verdict 1 "differs"
+fi
+
 # Limits of one's own.
 echo '{"format": "kvref-limits-1", "taps": {"*": {"rule": "T2", "rel": 0.5}}}' >"$work/wide.json"
 echo '{"format": "kvref-limits-1", "taps": {"slow.L01.q": {"rule": "T2", "rel": 1e-9}}}' >"$work/tight.json"
