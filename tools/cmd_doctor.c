@@ -134,7 +134,9 @@ static int run_doctor(const cli_command *self, void *args, const cli_given *give
     json_t *o = json_object();
     test_log log = {json_array(), 0};
     put(o, "kvref", PACKAGE_VERSION);
+    put(o, "commit", BUILD_COMMIT);
     put(o, "compiler", MACHINE_COMPILER);
+    put(o, "flags", BUILD_FLAGS);
     put(o, "sanitizer", MACHINE_SANITIZER);
     put_machine(o);
     put_libraries(o);
