@@ -45,7 +45,9 @@ int ref_codec_number(const kvref_codec *c, const char *stored, const char *forma
     if (*digit == '0' && digit[1] >= '0' && digit[1] <= '9') return -1;
     size_t n_digit = strspn(digit, "0123456789");
     if (strncmp(digit + n_digit, rest, strlen(rest)) != 0) return -1;
-    return n_digit > 6 ? 999999 : atoi(digit);
+    int number = 0;
+    for (size_t i = 0; i < n_digit && i < 6; i++) number = 10 * number + (digit[i] - '0');
+    return n_digit > 6 ? 999999 : number;
 }
 
 kvref_status ref_codec_find(const kvref_codec *c,
