@@ -164,6 +164,15 @@ uint16_t *GPU_INSIDE(cache)(kvref_decoder *d, bool fast, bool value, size_t *n_b
     return value ? kv->v : kv->k;
 }
 
+void *GPU_INSIDE(buffer)(kvref_decoder *d, size_t i, const char **name, size_t *n_byte)
+{
+    const GPU_NAMESPACE::gpu_plan *plan = &GPU_NAMESPACE::gpu_of(d)->plan;
+    if (i >= plan->n) return nullptr;
+    *name = plan->buffer[i].name;
+    *n_byte = plan->buffer[i].n_byte;
+    return *plan->buffer[i].at;
+}
+
 #ifdef __CUDACC__
 kvref_status kvref_cuda_gpu(kvref_gpu *out, kvref_error *err)
 {

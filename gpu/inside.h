@@ -30,6 +30,11 @@ void kvref_cuda_ten_passes(kvref_decoder *d, bool on);
 uint16_t *kvref_cudacpu_cache(kvref_decoder *d, bool fast, bool value, size_t *n_byte);
 uint16_t *kvref_cuda_cache(kvref_decoder *d, bool fast, bool value, size_t *n_byte);
 
+/* Device address, name and size of buffer i of the decoder, NULL after the last. Names of
+ * weights begin with "weights ", the others say what they hold. */
+void *kvref_cudacpu_buffer(kvref_decoder *d, size_t i, const char **name, size_t *n_byte);
+void *kvref_cuda_buffer(kvref_decoder *d, size_t i, const char **name, size_t *n_byte);
+
 #ifdef __cplusplus
 }
 #endif

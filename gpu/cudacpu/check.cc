@@ -86,13 +86,13 @@ check_state(const access &a, const shadow *s, size_t at, const char *name, size_
 
 static void device_access(const access &a)
 {
-    const shadow *s = shadow_of(a.p);
+    shadow *s = shadow_of(a.p);
     if (!s || a.p < s->base || a.p + a.n_byte > s->base + s->n_byte) fail_device(a);
     size_t at = static_cast<size_t>(a.p - s->base);
     if (n_forbidden && forbidden(a.p, a.n_byte))
         fail(CUDACPU_FORBIDDEN, WHAT "byte %zu of an allocation of %zu", WHO(a), at, s->n_byte);
-    if (a.kind != WRITE_ACCESS) m.read_byte += a.n_byte;
-    if (a.kind != READ_ACCESS) m.write_byte += a.n_byte;
+    if (a.kind != WRITE_ACCESS) m.read_byte += a.n_byte, s->read_byte += a.n_byte;
+    if (a.kind != READ_ACCESS) m.write_byte += a.n_byte, s->write_byte += a.n_byte;
     check_state(a, s, at, "device memory", at);
 }
 
@@ -189,6 +189,13 @@ static void device_copied(void *to, const void *from, size_t n_byte)
                  n_byte);
 }
 
+static void traffic(const void *p, uint64_t *read_byte, uint64_t *write_byte)
+{
+    const shadow *s = shadow_of(p);
+    *read_byte = s ? s->read_byte : 0;
+    *write_byte = s ? s->write_byte : 0;
+}
+
 /* What -fsanitize=alignment passes when a pointer is not a multiple of its type's alignment.
  * The sizes of accesses do not tell: compilers split a uint4 into words. */
 struct alignment_site {
@@ -217,7 +224,9 @@ static const checks all_checks = {atomic,
                                   shadow_add,
                                   shadow_drop,
                                   host_wrote,
-                                  device_copied};
+                                  device_copied,
+                                  traffic,
+                                  shadow_forget_traffic};
 
 } /* namespace cudacpu_engine */
 

@@ -109,6 +109,9 @@ void cudacpu_set_launch_hook(void (*hook)(void *user, const cudacpu_launch *l), 
 cudacpu_counts cudacpu_get_counts(void);
 /* All to 0; the peak to what is held. */
 void cudacpu_reset_counts(void);
+/* What kernels read and wrote of the live allocation that holds p since the counts were reset;
+ * 0 in the plain build. */
+void cudacpu_traffic(const void *p, uint64_t *read_byte, uint64_t *write_byte);
 /* 1 in a program linked with the race build. */
 int cudacpu_is_race_build(void);
 /* Device pointer of a live allocation: its size, else 0. */

@@ -233,6 +233,8 @@ struct checks {
     void (*freed)(const allocation &a);
     void (*host_wrote)(void *p, size_t n_byte);
     void (*device_copied)(void *to, const void *from, size_t n_byte);
+    void (*traffic)(const void *p, uint64_t *read_byte, uint64_t *write_byte);
+    void (*forget_traffic)();
 };
 extern const checks *check; /* NULL in the plain build */
 

@@ -111,4 +111,11 @@ extern "C" void cudacpu_reset_counts(void)
     cudacpu_counts c = {};
     c.live_byte = c.peak_byte = counts.live_byte;
     counts = c;
+    if (check) check->forget_traffic();
+}
+
+extern "C" void cudacpu_traffic(const void *p, uint64_t *read_byte, uint64_t *write_byte)
+{
+    *read_byte = *write_byte = 0;
+    if (check) check->traffic(p, read_byte, write_byte);
 }

@@ -21,13 +21,13 @@ static size_t n_shadow, room_shadow;
 
 alignas(64) static cell shared_cells[SHARED_ROOM / 2 + 8];
 static uint8_t shared_written[SHARED_ROOM / 8 + 8];
-shadow shared_shadow = {nullptr, SHARED_ROOM, shared_cells, shared_written};
+shadow shared_shadow = {nullptr, SHARED_ROOM, shared_cells, shared_written, 0, 0};
 
 /* Pages of a page number, direct-mapped; hits cost one comparison. */
 enum { N_CACHE = 1024, PAGE_SHIFT = 12 };
 static struct {
     uintptr_t page;
-    const shadow *s;
+    shadow *s;
 } cache[N_CACHE];
 
 static size_t cells_byte(const shadow &s)
@@ -76,7 +76,7 @@ void clock_barrier()
 
 /* ---- which shadow ---- */
 
-const shadow *shadow_of(const void *p)
+shadow *shadow_of(const void *p)
 {
     uintptr_t page = reinterpret_cast<uintptr_t>(p) >> PAGE_SHIFT;
     size_t slot = page % N_CACHE;
@@ -115,7 +115,7 @@ void shadow_add(const allocation &a)
         if (!shadows) abort();
     }
     memset(cache, 0, sizeof cache);
-    shadow s = {a.base, a.n_byte, nullptr, nullptr};
+    shadow s = {a.base, a.n_byte, nullptr, nullptr, 0, 0};
     s.cells = static_cast<cell *>(map_zeroed(cells_byte(s)));
     s.written = static_cast<uint8_t *>(map_zeroed(s.n_byte / 8 + 8));
     shadows[n_shadow++] = s;
@@ -131,6 +131,11 @@ void shadow_drop(const allocation &a)
         shadows[i] = shadows[--n_shadow];
         return;
     }
+}
+
+void shadow_forget_traffic()
+{
+    for (size_t i = 0; i < n_shadow; i++) shadows[i].read_byte = shadows[i].write_byte = 0;
 }
 
 /* ---- written bytes ---- */

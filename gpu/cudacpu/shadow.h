@@ -23,7 +23,8 @@ struct shadow {
     char *base;
     size_t n_byte;
     cell *cells;
-    uint8_t *written; /* a bit per byte */
+    uint8_t *written;               /* a bit per byte */
+    uint64_t read_byte, write_byte; /* asked for by kernels since the counts were last reset */
 };
 
 /* How an access collides with what was done before. */
@@ -43,9 +44,10 @@ inline uint32_t mark_thread(uint32_t mark)
 extern shadow shared_shadow;
 
 /* The live allocation whose pages hold p; NULL: none. */
-const shadow *shadow_of(const void *p);
+shadow *shadow_of(const void *p);
 void shadow_add(const allocation &a);
 void shadow_drop(const allocation &a);
+void shadow_forget_traffic();
 
 /* Marks bytes as written, or as read; false: a byte to be read was never written. */
 void set_written(const shadow *s, size_t at, size_t n_byte);
