@@ -2,9 +2,8 @@
 # usage: build-aux/ptxas.sh [NVCC]
 #
 # Compiles every kernel of gpu/ for sm_80 and sm_90 and prints what the assembler says of it, as
-# a Markdown table: registers of a thread, static shared memory of a block, and how many blocks
-# of it a multiprocessor could hold by registers alone. Status 1 when a kernel spills registers
-# or has local memory. The table of docs/gpu.md is this one.
+# a Markdown table: registers of a thread and static shared memory of a block. Status 1 when a
+# kernel spills registers or has local memory. docs/gpu.md has the table.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 nvcc=${1:-nvcc}

@@ -97,7 +97,7 @@ static __device__ void mix_chunk(
 /* Threads (pair of columns, slot): each slot has a chunk of its own, far from the others', so
  * that few chunks go to different blocks. */
 template <int HEADS>
-static __global__ void __launch_bounds__(GPU_ATTN_THREADS) mix_kernel(gpu_attention_pass a)
+static __global__ void __launch_bounds__(GPU_ATTN_THREADS, 1) mix_kernel(gpu_attention_pass a)
 {
     GPU_SHARED(float, peak, GPU_MAX_SHARED);
     GPU_DYN_SHARED(float, weights); /* [slots, 64, HEADS] */

@@ -532,14 +532,19 @@ check_PROGRAMS += %D%/test_gpu_ops_watched
 %C%_test_gpu_ops_watched_SOURCES = $(%C%_test_gpu_ops_SOURCES)
 %C%_test_gpu_ops_watched_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_gpu_ops_watched_LDADD = $(CUDACPU_RACE_LIBS)
+
+check_PROGRAMS += %D%/test_gpu_tail
+%C%_test_gpu_tail_SOURCES = %D%/test_gpu_tail.c
+%C%_test_gpu_tail_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_tail_LDADD = $(GPU_RACE_LIBS)
+check_PROGRAMS += %D%/test_gpu_traffic
+%C%_test_gpu_traffic_SOURCES = %D%/test_gpu_traffic.c
+%C%_test_gpu_traffic_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_gpu_traffic_LDADD = $(GPU_RACE_LIBS)
 endif
 if WITH_CUDA
 check_PROGRAMS += %D%/test_cuda
 %C%_test_cuda_SOURCES = %D%/test_cuda.c %D%/gpu_run.c %D%/gpu_run.h
 %C%_test_cuda_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_cuda_LDADD = $(cuda_library) $(GPU_LIBS) $(CUDA_LIBS)
-check_PROGRAMS += %D%/test_gpu_traffic
-%C%_test_gpu_traffic_SOURCES = %D%/test_gpu_traffic.c
-%C%_test_gpu_traffic_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_gpu_traffic_LDADD = $(GPU_RACE_LIBS)
 endif
