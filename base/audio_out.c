@@ -7,16 +7,19 @@
 #include "kvref/audio.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BLOCK = 1 << 14 };
 
 struct kvref_audio {
-    FILE *temp;
+    char *folder;
+    FILE *temp; /* in folder, without a name */
     SNDFILE *file;
     kvref_audio_format format;
     uint64_t most; /* samples that the container can count */
@@ -37,10 +40,50 @@ static int container(uint64_t *most, kvref_audio_format format, uint64_t n)
     return major | subtype[format];
 }
 
+/* A file without a name, which nothing can leave behind. */
+static kvref_status open_temp(kvref_audio *a, const char *folder, kvref_error *err)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) { /* not every file system has such */
+        char *name = kvref_path_join(folder, ".kvref-XXXXXX");
+        if (!name) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+        fd = mkostemp(name, O_CLOEXEC);
+        if (fd >= 0) unlink(name);
+        free(name);
+    }
+    if (fd < 0)
+        return kvref_fail(err,
+                          KVREF_E_IO,
+                          "%s: cannot make a temporary file there: %s",
+                          folder,
+                          strerror(errno));
+    a->temp = fdopen(fd, "w+b");
+    if (a->temp) return KVREF_OK;
+    close(fd);
+    return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+}
+
+static kvref_status
+start(kvref_audio *a, int rate, uint64_t n_expected, const char *folder, kvref_error *err)
+{
+    a->folder = strdup(folder);
+    if (!a->folder) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    KVREF_TRY(open_temp(a, folder, err));
+    SF_INFO info = {.samplerate = rate, .channels = 1};
+    info.format = container(&a->most, a->format, n_expected);
+    a->file = sf_open_fd(fileno(a->temp), SFM_WRITE, &info, SF_FALSE);
+    if (!a->file)
+        return kvref_fail(
+            err, KVREF_E_ARG, "cannot write sound of %d Hz: %s", rate, sf_strerror(NULL));
+    (void)sf_command(a->file, SFC_SET_ADD_PEAK_CHUNK, NULL, SF_FALSE);
+    return KVREF_OK;
+}
+
 kvref_status kvref_audio_open(kvref_audio **out,
                               kvref_audio_format format,
                               int rate,
                               uint64_t n_expected,
+                              const char *folder,
                               kvref_error *err)
 {
     *out = NULL;
@@ -49,25 +92,12 @@ kvref_status kvref_audio_open(kvref_audio **out,
     kvref_audio *a = calloc(1, sizeof *a);
     if (!a) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     a->format = format;
-    a->temp = tmpfile();
-    if (!a->temp) {
-        kvref_status s =
-            kvref_fail(err, KVREF_E_IO, "cannot make a temporary file: %s", strerror(errno));
+    kvref_status s = start(a, rate, n_expected, folder ? folder : "/tmp", err);
+    if (s == KVREF_OK)
+        *out = a;
+    else
         kvref_audio_abort(&a);
-        return s;
-    }
-    SF_INFO info = {.samplerate = rate, .channels = 1};
-    info.format = container(&a->most, format, n_expected);
-    a->file = sf_open_fd(fileno(a->temp), SFM_WRITE, &info, SF_FALSE);
-    if (!a->file) {
-        kvref_status s = kvref_fail(
-            err, KVREF_E_ARG, "cannot write sound of %d Hz: %s", rate, sf_strerror(NULL));
-        kvref_audio_abort(&a);
-        return s;
-    }
-    (void)sf_command(a->file, SFC_SET_ADD_PEAK_CHUNK, NULL, SF_FALSE);
-    *out = a;
-    return KVREF_OK;
+    return s;
 }
 
 /* clamp(floor(x * scale), -scale, scale - 1); the product is exact, scale a power of two. */
@@ -109,8 +139,13 @@ kvref_status kvref_audio_put(kvref_audio *a, const float *x, size_t n, kvref_err
                               (unsigned long long)(a->stats.n + i));
     for (size_t done = 0; done < n;) {
         int part = n - done < BLOCK ? (int)(n - done) : BLOCK;
+        errno = 0;
         if (write_block(a, x + done, part) != part)
-            return kvref_fail(err, KVREF_E_IO, "cannot write sound: %s", sf_strerror(a->file));
+            return kvref_fail(err,
+                              KVREF_E_IO,
+                              "%s: cannot write sound to a temporary file there: %s",
+                              a->folder,
+                              errno ? strerror(errno) : sf_strerror(a->file));
         done += (size_t)part;
     }
     for (size_t i = 0; i < n; i++) {
@@ -134,16 +169,17 @@ kvref_status kvref_audio_send(
     kvref_error *err)
 {
     kvref_audio *a = *audio;
-    static const char lost[] = "cannot complete the sound in its temporary file";
+    static const char lost[] = "%s: cannot complete the sound in a temporary file there";
     kvref_status s = KVREF_OK;
     int bad = sf_close(a->file);
     a->file = NULL;
-    if (bad || fseek(a->temp, 0, SEEK_SET) != 0) s = kvref_fail(err, KVREF_E_IO, "%s", lost);
+    if (bad || fseek(a->temp, 0, SEEK_SET) != 0)
+        s = kvref_fail(err, KVREF_E_IO, lost, a->folder);
     unsigned char block[1 << 14];
     size_t n;
     while (s == KVREF_OK && (n = fread(block, 1, sizeof block, a->temp)) > 0)
         s = sink(user, block, n, err);
-    if (s == KVREF_OK && ferror(a->temp)) s = kvref_fail(err, KVREF_E_IO, "%s", lost);
+    if (s == KVREF_OK && ferror(a->temp)) s = kvref_fail(err, KVREF_E_IO, lost, a->folder);
     kvref_audio_abort(audio);
     return s;
 }
@@ -173,6 +209,7 @@ void kvref_audio_abort(kvref_audio **audio)
     if (!a) return;
     if (a->file) (void)sf_close(a->file);
     if (a->temp) (void)fclose(a->temp);
+    free(a->folder);
     free(a);
     *audio = NULL;
 }

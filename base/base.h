@@ -54,6 +54,10 @@ void kvref_map_close(kvref_map *map);
 /* dir + "/" + name in fresh memory; NULL when out of memory. */
 char *kvref_path_join(const char *dir, const char *name);
 
+/* Where a file written at path would lie: links are followed, be it to nothing, and the folder
+ * is the real one. In fresh memory; NULL when out of memory. */
+char *kvref_path_target(const char *path);
+
 /* A file that appears complete or not at all: written under a temporary name in the same
  * folder, then renamed. A device or a pipe is written straight; a folder is refused. */
 typedef struct kvref_out kvref_out;

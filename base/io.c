@@ -57,6 +57,42 @@ char *kvref_path_join(const char *dir, const char *name)
     return path;
 }
 
+/* What a link says, seen from its folder; NULL: no link. */
+static char *follow(const char *path)
+{
+    char to[4096];
+    ssize_t n = readlink(path, to, sizeof to - 1);
+    if (n <= 0) return NULL;
+    to[n] = 0;
+    const char *slash = strrchr(path, '/');
+    if (to[0] == '/' || !slash) return strdup(to);
+    char *dir = strndup(path, (size_t)(slash - path) + 1);
+    char *next = dir ? kvref_path_join(dir, to) : NULL;
+    free(dir);
+    return next;
+}
+
+char *kvref_path_target(const char *path)
+{
+    enum { MAX_LINK = 40 };
+    char *at = realpath(path, NULL), *next;
+    if (at) return at;
+    at = strdup(path);
+    for (int i = 0; at && i < MAX_LINK && (next = follow(at)); i++) {
+        free(at);
+        at = next;
+    }
+    const char *slash = at ? strrchr(at, '/') : NULL;
+    char *dir = slash ? strndup(at, (size_t)(slash - at) + 1) : strdup("./");
+    char *real = at && dir ? realpath(dir, NULL) : NULL;
+    char *joined = real ? kvref_path_join(real, slash ? slash + 1 : at) : NULL;
+    free(dir);
+    free(real);
+    if (!joined) return at;
+    free(at);
+    return joined;
+}
+
 struct kvref_out {
     char *path, *temp; /* temp NULL: no temporary file exists */
     FILE *file;
@@ -78,8 +114,8 @@ static kvref_status resolve(kvref_out *o, bool *straight, const char *path, kvre
         return kvref_fail(
             err, KVREF_E_IO, "%s: expected a file to write, found a directory", path);
     *straight = there && !S_ISREG(st.st_mode);
-    o->path = there && !*straight ? realpath(path, NULL) : NULL;
-    if (!o->path) o->path = strdup(path);
+    bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    o->path = link && !*straight ? kvref_path_target(path) : strdup(path);
     return o->path ? KVREF_OK : kvref_fail(err, KVREF_E_MEMORY, "out of memory");
 }
 

@@ -1,4 +1,5 @@
 noinst_HEADERS += \
+	%D%/audio_stated.h \
 	%D%/base.h \
 	%D%/bind.h \
 	%D%/config.h \
@@ -33,6 +34,7 @@ libkvref_a_SOURCES += \
 	%D%/bpe.c \
 	%D%/audio_in.c \
 	%D%/audio_out.c \
+	%D%/audio_stated.c \
 	%D%/codes.c \
 	%D%/compare.c \
 	%D%/config.c \

@@ -33,6 +33,7 @@ dist_check_SCRIPTS += \
 	%D%/test_hostile.sh \
 	%D%/test_tool_bench.sh \
 	%D%/test_tool_codec.sh \
+	%D%/test_tool_files.sh \
 	%D%/test_tool_compare.sh \
 	%D%/test_tool_compare_page.sh \
 	%D%/test_tool_generate.sh \
@@ -161,6 +162,11 @@ check_PROGRAMS += %D%/test_audio
 %C%_test_audio_SOURCES = %D%/test_audio.c
 %C%_test_audio_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_audio_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += %D%/test_audio_cut
+%C%_test_audio_cut_SOURCES = %D%/test_audio_cut.c
+%C%_test_audio_cut_CPPFLAGS = $(TEST_CPPFLAGS)
+%C%_test_audio_cut_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += %D%/test_trace
 %C%_test_trace_SOURCES = %D%/test_trace.c

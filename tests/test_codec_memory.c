@@ -110,7 +110,7 @@ static kvref_status write_sound(void *arg)
 {
     static const float x[SAMPLES] = {0.5f};
     kvref_audio *a = (void *)&err;
-    kvref_status s = kvref_audio_open(&a, KVREF_AUDIO_PCM16, 44100, SAMPLES, &err);
+    kvref_status s = kvref_audio_open(&a, KVREF_AUDIO_PCM16, 44100, SAMPLES, NULL, &err);
     if (s != KVREF_OK && a) ck_abort_msg("a sound remains");
     if (s == KVREF_OK) s = kvref_audio_put(a, x, SAMPLES, &err);
     if (s == KVREF_OK) {

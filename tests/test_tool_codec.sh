@@ -173,7 +173,7 @@ for tensor in decoder.model.6.conv.bias decoder.model.2.block.2.block.0.alpha \
     quantizer.post_module.norm.weight quantizer.upsample.1.1.gamma; do
     fresh
     spoil $tensor nan
-    refuses "a_NaN_in_$tensor" "not finite" "$work/c.npy" --model "$work/m2"
+    refuses "a_NaN_in_$tensor" "decoding $work/c.npy with $work/m2: codec: sample" "$work/c.npy" --model "$work/m2"
     refuses "a_NaN_in_$tensor with_exact" "not finite" "$work/c.npy" --model "$work/m2" --conv exact
 done
 fresh

@@ -129,6 +129,15 @@ refuses a_model_without_codec "codec.pth or codec.safetensors" --model "$work/no
 run make-model "$work/a" --preset a --quiet
 refuses a_codec_of_another_model "expected 10 books as in the model, found 4" "${t[@]}" --codec "$work/a"
 
+refuses a_codec_of_another_model_for_a_reference "expected 10 books as in the model, found 4" \
+    "${t[@]}" --codec "$work/a" --reference "$work/a.wav" --reference-text A
+# 300 s of 16-bit samples at 100 Hz.
+wav_header='RIFF\204\352\0\0WAVEfmt \20\0\0\0\1\0\1\0\144\0\0\0\310\0\0\0\2\0\20\0data\140\352\0\0'
+{ printf "$wav_header"; head -c 60000 /dev/zero; } >"$work/long.wav"
+refuses a_reference_that_cannot_fit "long.wav: expected at most 1024 frames" \
+    "${t[@]}" --reference "$work/long.wav" --reference-text A
+claim and_its_length_is_said needs_err "found 6460 (300.0 s)"
+
 # A codec that gives NaN: the bytes of the first tensor, a bias of the decoder, are spoilt.
 cp -r "$work/m" "$work/m2"
 head=$(od -An -tu8 -N8 "$work/m2/codec.safetensors")

@@ -229,7 +229,7 @@ claim a_full_disk_gives_2 refused 2 "/dev/full"
 cp "$work/a/config.json" "$work/before"
 for name in config.json model.safetensors new.safetensors; do
     run trace --model "$work/a" --from "$golden/A.safetensors" --level codes -o "$work/a/../a/$name"
-    claim "${name}_of_the_model_is_not_replaced" refused 2 "none of --model's files"
+    claim "${name}_of_the_model_is_not_replaced" refused 2 "none of the files of $work"
 done
 claim the_model_is_as_before cmp "$work/a/config.json" "$work/before"
 run trace --model "$work/a" --from "$golden/A.safetensors" --level codes -o "$work/$(printf '%0300d' 0)"

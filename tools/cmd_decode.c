@@ -44,15 +44,26 @@ static const cli_option decode_options[] = {
     {.kind = CLI_END},
 };
 
-static kvref_status
-decode(sound_made *made, const char *command, const decode_args *a, kvref_error *err)
+static kvref_status decode(sound_made *made,
+                           const char *command,
+                           const decode_args *a,
+                           kvref_audio_format format,
+                           kvref_error *err)
 {
     kvref_codes codes = {0};
     kvref_codec *codec = NULL;
-    sound_job job = {.command = command, .codes = &codes, .codes_name = a->in, .path = a->out};
+    sound_job job = {.command = command,
+                     .codes = &codes,
+                     .codes_name = a->in,
+                     .path = a->out,
+                     .format = format,
+                     .codec_name = a->codec.codec ? a->codec.codec : a->codec.model};
     KVREF_TRY(codec_check(&a->codec, err));
-    KVREF_TRY(check_output("--output", a->out, err));
-    KVREF_TRY(sound_format(&job.format, &a->sound, a->out, err));
+    const named_path codes_file = {"CODES", a->in};
+    const char *checkpoint = job.codec_name;
+    KVREF_TRY(check_not_dash("CODES", a->in, err));
+    KVREF_TRY(check_not_read("--output", a->out, &codes_file, 1, err));
+    KVREF_TRY(check_output_beside("--output", a->out, checkpoint, err));
     kvref_map probe; /* a wrong path is told before the codec is loaded */
     KVREF_TRY(blame("CODES", kvref_map_open(&probe, a->in, err), err));
     kvref_map_close(&probe);
@@ -71,10 +82,14 @@ decode(sound_made *made, const char *command, const decode_args *a, kvref_error 
 static int run_decode(const cli_command *self, void *args, const cli_given *given)
 {
     (void)given;
-    const decode_args *a = args;
+    decode_args *a = args;
     kvref_error err = {0};
     sound_made made;
-    if (decode(&made, self->name, a, &err) != KVREF_OK) return term_error(self->name, &err);
+    kvref_audio_format format;
+    kvref_status s = sound_format(&format, &a->sound, a->out, &err);
+    a->out = output_or_dash(a->out);
+    if (s == KVREF_OK) s = decode(&made, self->name, a, format, &err);
+    if (s != KVREF_OK) return term_error(self->name, &err);
     FILE *to = strcmp(a->out, "-") == 0 ? stderr : stdout; /* the sound goes to the other */
     if (a->json) {
         json_t *o = sound_json(a->out, &made);
@@ -96,7 +111,8 @@ const cli_command cmd_decode = {
         "samples do not depend on that. Codes above the last of their book count as the last, "
         "and are reported.\n"
         "The real-time factor is seconds of computing for one second of sound; the hash is "
-        "FNV-1a of the samples in float32. Nothing but silence, or samples that are not "
+        "FNV-1a of the samples in float32. At most 1048576 frames are taken. Nothing but "
+        "silence, or samples that are not "
         "numbers, are an error, and no file is written.",
     .option = decode_options,
     .status = "0 decoded, 2 failed (bad option, codes or codec, no sound, no place to write)",

@@ -52,12 +52,12 @@ static void print(const encode_args *a, const sound_taken *t, const kvref_codes 
         fprintf(to,
                 "%s: %d Hz, %d channels, %zu samples, %.3f s\n"
                 "%s: %d books, %d frames, hash %s; real-time factor %.3f\n",
-                a->in,
+                term_clean(in, sizeof in, a->in),
                 t->rate,
                 t->n_channel,
                 t->n,
                 seconds,
-                a->out,
+                term_clean(out, sizeof out, a->out),
                 codes->n_book,
                 codes->n_frame,
                 hash,
@@ -97,17 +97,23 @@ static kvref_status encode(const char *command, const encode_args *a, kvref_erro
     kvref_codes codes = {0};
     kvref_codec *codec = NULL;
     sound_taken taken;
+    const sound_take take = {.path = a->in, .command = command};
     KVREF_TRY(codec_check(&a->codec, err));
-    KVREF_TRY(check_output("--output", a->out, err));
+    const named_path sound = {"SOUND", a->in};
+    const char *checkpoint = a->codec.codec ? a->codec.codec : a->codec.model;
+    KVREF_TRY(check_not_dash("SOUND", a->in, err));
+    KVREF_TRY(check_codes_name("--output", a->out, err));
+    KVREF_TRY(check_not_read("--output", a->out, &sound, 1, err));
+    KVREF_TRY(check_output_beside("--output", a->out, checkpoint, err));
     kvref_map probe; /* a wrong path is told before the codec is loaded */
     KVREF_TRY(blame("SOUND", kvref_map_open(&probe, a->in, err), err));
     kvref_map_close(&probe);
     kvref_status s = codec_start(&codec, command, &a->codec, KVREF_CODEC_ENCODE, err);
-    if (s == KVREF_OK) s = blame("SOUND", sound_encode(&codes, &taken, codec, a->in, err), err);
+    if (s == KVREF_OK) s = blame("SOUND", sound_encode(&codes, &taken, codec, &take, err), err);
     if (s == KVREF_OK) {
-        term_hold();
+        term_writing(a->out);
         s = kvref_codes_write(&codes, a->out, err);
-        term_release();
+        term_written();
     }
     if (s == KVREF_OK) print(a, &taken, &codes);
     kvref_codes_clear(&codes);
@@ -118,18 +124,24 @@ static kvref_status encode(const char *command, const encode_args *a, kvref_erro
 static int run_encode(const cli_command *self, void *args, const cli_given *given)
 {
     (void)given;
+    encode_args *a = args;
     kvref_error err = {0};
-    return encode(self->name, args, &err) == KVREF_OK ? 0 : term_error(self->name, &err);
+    a->out = output_or_dash(a->out);
+    return encode(self->name, a, &err) == KVREF_OK ? 0 : term_error(self->name, &err);
 }
 
 const cli_command cmd_encode = {
     .name = "encode",
     .summary = "Turn a recording into codes",
     .usage = "SOUND (--codec PATH | --model DIR) -o FILE [options]",
-    .text = "Takes the mean of the channels, resamples to the rate of the codec, and encodes. "
-            "Neither loudness nor length is changed; the last frame is filled up with zeros.\n"
-            "The real-time factor is seconds of computing for one second of sound; the hash is "
-            "FNV-1a of the codes as 32-bit integers in the order of time.",
+    .text =
+        "Takes the mean of the channels, resamples to the rate of the codec, and encodes. "
+        "Neither loudness nor length is changed; the last frame is filled up with zeros.\n"
+        "The sound is held in memory: 8 bytes for each sample at the rates of file and codec "
+        "while it is resampled, besides the codec. At most 536870912 samples are taken, 3.4 "
+        "hours at 44100 Hz.\n"
+        "The real-time factor is seconds of computing for one second of sound; the hash is "
+        "FNV-1a of the codes as 32-bit integers in the order of time.",
     .option = encode_options,
     .status = "0 encoded, 2 failed (bad option, sound or codec, no place to write)",
     .example = "kvref make-model toy        # once; any recording will do\n"

@@ -37,9 +37,9 @@ write_codes(void *user, int sample, const kvref_codes *codes, kvref_error *err)
     char numbered[4096];
     const char *path;
     KVREF_TRY(speak_path(&path, numbered, sizeof numbered, &j->k, j->out, sample, err));
-    term_hold();
+    term_writing(path);
     kvref_status s = kvref_codes_write(codes, path, err);
-    term_release();
+    term_written();
     if (s == KVREF_OK) report_sample(j->k.report, path, codes, NULL, NULL);
     return s;
 }
@@ -47,11 +47,13 @@ write_codes(void *user, int sample, const kvref_codes *codes, kvref_error *err)
 static int run_generate(const cli_command *self, void *args, const cli_given *given)
 {
     (void)given;
-    const generate_args *a = args;
+    generate_args *a = args;
+    a->out = output_or_dash(a->out);
     kvref_error err = {0};
     job j = {.out = a->out};
     FILE *to = strcmp(a->out, "-") == 0 ? stderr : stdout; /* the codes go to the other */
-    kvref_status s = speak_check(&a->speak, a->out, &err);
+    kvref_status s = check_codes_name("--output", a->out, &err);
+    if (s == KVREF_OK) s = speak_check(&a->speak, a->out, &err);
     if (s != KVREF_OK) return term_error(self->name, &err);
     s = speak_open(&j.k, self->name, &a->speak, to, &err);
     if (s == KVREF_OK) s = speak_run(&j.k, write_codes, &j, &err);

@@ -226,9 +226,10 @@ static int run_make_model(const cli_command *self, void *args, const cli_given *
     probe_tokenizer(&opts, &config);
     if (write_all(a, &config, &opts, &dims, files, &err) != KVREF_OK)
         return term_error(self->name, &err);
+    char name[400];
     if (!a->quiet)
         printf("%s: %s config.json, %s of %s weights in %d file%s, %s, %s%s%s\n",
-               a->dir,
+               term_clean(name, sizeof name, a->dir),
                opts.nested ? "nested" : "flat",
                term_bytes(weight_bytes(&config, opts.dtype)),
                kvref_dtype_name(opts.dtype),

@@ -112,10 +112,22 @@ static kvref_status check(const trace_args *a, const cli_given *given, kvref_err
             err, KVREF_E_ARG, "--free: expected --from, and no --forced, with it");
     if (!a->out && !a->hash)
         return kvref_fail(err, KVREF_E_ARG, "--output and --hash: expected one of them");
-    if (a->out && strcmp(a->out, "-") == 0)
+    if (a->out && strcmp(output_or_dash(a->out), "-") == 0)
         return kvref_fail(err, KVREF_E_ARG, "--output: expected a file name, found \"-\"");
     (void)given;
-    return a->out ? check_output_beside("--output", a->out, a->decoder.model, err) : KVREF_OK;
+    if (!a->out) return KVREF_OK;
+    const char *noise = a->sampling.noise;
+    const named_path read[] = {{"--prompt", a->prompt},
+                               {"--from", a->from},
+                               {"--forced", a->forced},
+                               {"--text-file", a->text.text_file},
+                               {"--noise", strncmp(noise, "file:", 5) ? NULL : noise + 5}};
+    KVREF_TRY(check_not_read("--output", a->out, read, 5, err));
+    for (int i = 0; i < a->text.reference.n; i++) {
+        const named_path reference = {"a reference", a->text.reference.item[i]};
+        KVREF_TRY(check_not_read("--output", a->out, &reference, 1, err));
+    }
+    return check_output_beside("--output", a->out, a->decoder.model, err);
 }
 
 static kvref_status read_inputs(job *j, kvref_error *err)
@@ -183,9 +195,9 @@ static kvref_status write_trace(job *j, kvref_error *err)
     KVREF_TRY(kvref_trace_meta(j->trace, "stop", session_stop_name(j->g.stop), err));
     if (j->s.text) KVREF_TRY(kvref_trace_meta(j->trace, "text", j->s.text, err));
     if (!j->args->out) return KVREF_OK;
-    term_hold();
+    term_writing(j->args->out);
     kvref_status s = kvref_trace_write(j->trace, j->args->out, j->g.frames.n_frame, err);
-    term_release();
+    term_written();
     return s;
 }
 
@@ -234,11 +246,12 @@ static int conclude(job *j)
 {
     int status = check_finite(j);
     uint64_t hash = kvref_trace_hash(j->trace);
+    char name[400];
     if (j->args->hash) {
         printf("%016" PRIx64 "\n", hash);
     } else {
         printf("%s: %d positions, then %d frames, stopped by %s; hash %016" PRIx64 "\n",
-               j->args->out,
+               term_clean(name, sizeof name, j->args->out),
                j->prompt.n_frame,
                j->g.frames.n_frame,
                session_stop_name(j->g.stop),
@@ -247,9 +260,13 @@ static int conclude(job *j)
     if (!j->args->free_running) return status;
     int at = first_difference(&j->g.frames, &j->expected);
     if (at < 0) {
-        fprintf(stderr, "frames equal those of %s\n", j->args->from);
+        fprintf(
+            stderr, "frames equal those of %s\n", term_clean(name, sizeof name, j->args->from));
     } else {
-        fprintf(stderr, "frames differ from those of %s at frame %d\n", j->args->from, at);
+        fprintf(stderr,
+                "frames differ from those of %s at frame %d\n",
+                term_clean(name, sizeof name, j->args->from),
+                at);
     }
     return at < 0 ? status : 1;
 }

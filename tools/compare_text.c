@@ -9,7 +9,7 @@
 static void say_side(FILE *to, const char *label, const char *path, const kvref_file *file)
 {
     char clean[200];
-    fprintf(to, "%s  %s", label, path);
+    fprintf(to, "%s  %s", label, term_clean(clean, sizeof clean, path));
     static const char *const keys[] = {"case", "program", "backend", "attention", "rope_table"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *value = kvref_file_meta(file, keys[i]);

@@ -5,6 +5,8 @@
 
 #include "kvref/status.h"
 
+#include <stdbool.h>
+
 /* A path and the option that gave it. */
 typedef struct named_path {
     const char *option, *path; /* path NULL: not given */
@@ -14,12 +16,32 @@ typedef struct named_path {
  * which no file can be made (one is made and removed). "-" is accepted. */
 kvref_status check_output(const char *option, const char *path, kvref_error *err);
 
-/* The same, and refuses a name such as a model's files have (.json, .safetensors, .pth) in the
- * model's own folder. */
+/* The same, and refuses the files of a checkpoint. model: its folder, of which a name such as a
+ * model's files have (.json, .safetensors, .pth) is refused in it and below it, and any file
+ * there is in it but sounds and codes; or a codec file, refused with the codec.json beside it;
+ * NULL: none. */
 kvref_status
 check_output_beside(const char *option, const char *path, const char *model, kvref_error *err);
 
-/* Refuses two outputs of one name. Devices such as /dev/null may be given twice. */
+/* Refuses an output that is one of the files to be read, under this name or another. */
+kvref_status check_not_read(
+    const char *option, const char *path, const named_path *read, int n, kvref_error *err);
+
+/* Refuses a sound's name for codes. */
+kvref_status check_codes_name(const char *option, const char *path, kvref_error *err);
+bool is_sound_name(const char *name);
+
+/* Refuses "-" where standard input is not read. */
+kvref_status check_not_dash(const char *name, const char *path, kvref_error *err);
+
+/* Where an output is gathered before it is complete: its own folder, or for standard output, a
+ * device or a pipe that of $TMPDIR. In fresh memory; NULL when out of memory. */
+char *output_folder(const char *path);
+
+/* "-" for a path that is where standard output goes, such as /dev/stdout; or the path. */
+const char *output_or_dash(const char *path);
+
+/* Refuses two outputs that are one file. Devices such as /dev/null may be given twice. */
 kvref_status check_distinct(const named_path *path, int n, kvref_error *err);
 
 /* Refuses what is not a folder. */

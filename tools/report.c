@@ -109,7 +109,7 @@ void report_sample(report *r,
     if (codes_path)
         fprintf(r->to,
                 "%s: %d books, %d frames, hash %s\n",
-                codes_path,
+                term_clean(name, sizeof name, codes_path),
                 codes->n_book,
                 codes->n_frame,
                 hash);

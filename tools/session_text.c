@@ -90,6 +90,7 @@ static kvref_status read_references(session *s, const text_args *t, kvref_error 
         const char *path = t->reference.item[i];
         kvref_codes *codes = &s->reference_codes[i];
         bool sound = strcmp(t->reference.by[i], "reference") == 0;
+        KVREF_TRY(check_not_dash(sound ? "--reference" : "--reference-codes", path, err));
         const kvref_config *c = s->config;
         kvref_status read =
             sound ? s->encode(s->encode_user, codes, path, err)

@@ -13,11 +13,16 @@ typedef struct sound_taken {
     double compute;      /* seconds of computing */
 } sound_taken;
 
+typedef struct sound_take {
+    const char *path, *command; /* the command for notes                       */
+    int max_frame;              /* more are refused before encoding; 0: no limit */
+} sound_take;
+
 /* Codes of the whole file; free by kvref_codes_clear. */
 kvref_status sound_encode(kvref_codes *out,
                           sound_taken *taken,
                           kvref_codec *codec,
-                          const char *path,
+                          const sound_take *take,
                           kvref_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "base/hash.h"
+#include "tools/paths.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,8 +36,16 @@ sound_format(kvref_audio_format *out, const sound_args *a, const char *path, kvr
         ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".m4a", ".au", ".caf", ".npy"};
     const char *dot = strrchr(path, '.');
     *out = (kvref_audio_format)(a->format - 1);
+    bool flac = dot && strcasecmp(dot, ".flac") == 0, wav = dot && strcasecmp(dot, ".wav") == 0;
+    if (a->format && (*out == KVREF_AUDIO_FLAC ? wav : flac))
+        return kvref_fail(err,
+                          KVREF_E_ARG,
+                          "--format: expected one of %s for a name in %s, found %s",
+                          flac ? "auto|flac" : "auto|pcm16|float|pcm24",
+                          dot,
+                          flac ? "a format of WAV" : "flac");
     if (a->format) return KVREF_OK;
-    *out = dot && strcasecmp(dot, ".flac") == 0 ? KVREF_AUDIO_FLAC : KVREF_AUDIO_PCM16;
+    *out = flac ? KVREF_AUDIO_FLAC : KVREF_AUDIO_PCM16;
     for (size_t i = 0; dot && i < sizeof other / sizeof other[0]; i++)
         if (strcasecmp(dot, other[i]) == 0)
             return kvref_fail(err,
@@ -102,6 +111,15 @@ static kvref_status decode(sound_made *out,
         const int32_t *code = codes->code + (size_t)out->n_frame * (size_t)codes->n_book;
         s = kvref_codec_stream_push(stream, pcm, code, n, err);
         if (s == KVREF_OK) s = kvref_audio_put(audio, pcm, n_pcm, err);
+        if (s == KVREF_E_FORMAT) {
+            kvref_error cause = *err;
+            s = kvref_fail(err,
+                           s,
+                           "decoding %s with %s: %s",
+                           job->codes_name,
+                           job->codec_name,
+                           cause.text);
+        }
         if (s == KVREF_OK) {
             out->hash = kvref_fnv64(out->hash, pcm, n_pcm * sizeof *pcm);
             out->n_frame += n;
@@ -146,10 +164,15 @@ finish(sound_made *out, kvref_audio **audio, const sound_job *job, kvref_error *
                           job->path,
                           out->n_frame,
                           (double)stats.peak);
-    if (strcmp(job->path, "-") == 0) return kvref_audio_send(audio, put_standard, NULL, err);
-    term_hold();
+    if (strcmp(job->path, "-") == 0) {
+        term_writing(job->path);
+        kvref_status sent = kvref_audio_send(audio, put_standard, NULL, err);
+        term_written();
+        return sent;
+    }
+    term_writing(job->path);
     kvref_status s = kvref_audio_save(audio, job->path, err);
-    term_release();
+    term_written();
     return s;
 }
 
@@ -165,11 +188,14 @@ kvref_status sound_make(sound_made *out, const sound_job *job, kvref_error *err)
     KVREF_TRY(check_codes(out, job, err));
     float *pcm = calloc((size_t)PIECE * (size_t)info->frame, sizeof *pcm);
     if (!pcm) return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
-    kvref_status s = kvref_audio_open(&audio,
-                                      job->format,
-                                      info->sample_rate,
-                                      (uint64_t)job->codes->n_frame * (uint64_t)info->frame,
-                                      err);
+    uint64_t n_sample = (uint64_t)job->codes->n_frame * (uint64_t)info->frame;
+    char *folder = output_folder(job->path);
+    term_hold();
+    kvref_status s =
+        folder ? kvref_audio_open(&audio, job->format, info->sample_rate, n_sample, folder, err)
+               : kvref_fail(err, KVREF_E_MEMORY, "out of memory");
+    term_release();
+    free(folder);
     if (s == KVREF_OK) s = kvref_codec_stream_open(&stream, job->codec, err);
     if (s == KVREF_OK) s = decode(out, audio, stream, pcm, job, err);
     kvref_codec_stream_close(&stream);
@@ -188,10 +214,11 @@ static double seconds(const sound_made *m)
 
 void sound_print(FILE *to, const char *path, const sound_made *m)
 {
+    char name[400];
     fprintf(to,
             "%s: %d frames%s, %llu samples, %.3f s at %d Hz, peak %.3f, %llu clipped, hash "
             "%016llx; real-time factor %.3f\n",
-            path,
+            term_clean(name, sizeof name, path),
             m->n_frame,
             m->stopped ? " (stopped by a signal)" : "",
             (unsigned long long)m->n_sample,

@@ -25,6 +25,7 @@ sound_format(kvref_audio_format *out, const sound_args *a, const char *path, kvr
 typedef struct sound_job {
     const char *command; /* for notes                                 */
     kvref_codec *codec;
+    const char *codec_name; /* for messages                              */
     const kvref_codes *codes;
     const char *codes_name; /* for messages                              */
     const char *path;       /* "-" is standard output                    */

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(field) offsetof(speak_args, field)
 const cli_option speak_options[] = {
@@ -62,6 +63,43 @@ static int on_frame(void *user, int n_frame, int limit)
     return k->stopped;
 }
 
+/* Refuses a file that is read. */
+static kvref_status
+check_read(const speak_args *a, const char *option, const char *path, kvref_error *err)
+{
+    const text_args *t = &a->text;
+    const char *noise = a->sampling.noise;
+    const named_path read[] = {{"--text-file", t->text_file},
+                               {"--noise", strncmp(noise, "file:", 5) ? NULL : noise + 5}};
+    KVREF_TRY(check_not_read(option, path, read, 2, err));
+    for (int i = 0; i < t->reference.n; i++) {
+        const named_path reference = {"a reference", t->reference.item[i]};
+        KVREF_TRY(check_not_read(option, path, &reference, 1, err));
+    }
+    return KVREF_OK;
+}
+
+kvref_status speak_check_output(const speak_args *a,
+                                const char *codec,
+                                const char *option,
+                                const char *path,
+                                kvref_error *err)
+{
+    char numbered[4096];
+    for (int i = 0; i < a->n_sample; i++) {
+        const char *file = path;
+        if (a->n_sample > 1) {
+            KVREF_TRY(report_numbered(numbered, sizeof numbered, path, i, err));
+            file = numbered;
+            if (i > 0 && access(file, F_OK) != 0) continue; /* nothing that could be lost */
+        }
+        KVREF_TRY(check_read(a, option, file, err));
+        KVREF_TRY(check_output_beside(option, file, a->decoder.model, err));
+        if (codec) KVREF_TRY(check_output_beside(option, file, codec, err));
+    }
+    return KVREF_OK;
+}
+
 static kvref_status write_trace(
     speaker *k, kvref_trace *trace, const replay *run, int batch, int n_frame, kvref_error *err)
 {
@@ -74,9 +112,10 @@ static kvref_status write_trace(
         KVREF_TRY(report_numbered(numbered, sizeof numbered, middle, batch, err));
         path = numbered;
     }
-    term_hold();
+    KVREF_TRY(check_read(k->args, "--trace", path, err));
+    term_writing(path);
     kvref_status s = kvref_trace_write(trace, path, n_frame, err);
-    term_release();
+    term_written();
     return s;
 }
 
@@ -172,10 +211,12 @@ speak_once(speaker *k, int sample, speak_sink *sink, void *user, kvref_error *er
 kvref_status speak_check(const speak_args *a, const char *out, kvref_error *err)
 {
     KVREF_TRY(session_check_text(&a->text, err));
-    KVREF_TRY(check_output_beside("--output", out, a->decoder.model, err));
+    KVREF_TRY(speak_check_output(a, NULL, "--output", out, err));
+    if (a->trace) KVREF_TRY(check_read(a, "--trace", a->trace, err));
     if (a->trace) KVREF_TRY(check_output_beside("--trace", a->trace, a->decoder.model, err));
-    if (a->trace && strcmp(a->trace, "-") == 0)
-        return kvref_fail(err, KVREF_E_ARG, "--trace: expected a file name, found \"-\"");
+    if (a->trace && strcmp(output_or_dash(a->trace), "-") == 0)
+        return kvref_fail(
+            err, KVREF_E_ARG, "--trace: expected a file name, found \"%s\"", a->trace);
     const named_path path[] = {{"--output", out}, {"--trace", a->trace}};
     KVREF_TRY(check_distinct(path, 2, err));
     if (strcmp(out, "-") == 0 && a->n_sample > 1)
@@ -207,8 +248,11 @@ kvref_status speak_run(speaker *k, speak_sink *sink, void *user, kvref_error *er
 {
     kvref_status s = KVREF_OK;
     if (k->keep_partial) term_hold();
-    for (int i = 0; i < k->args->n_sample && s == KVREF_OK && !k->stopped; i++)
+    for (int i = 0; i < k->args->n_sample && s == KVREF_OK && !k->stopped; i++) {
         s = speak_once(k, i, sink, user, err);
+        k->n_finished += s == KVREF_OK;
+    }
+    term_keep();
     if (k->keep_partial) term_release();
     return s;
 }
@@ -221,6 +265,11 @@ int speak_close(speaker *k, kvref_status status, const kvref_error *err)
     int n_length = report_close(&k->report, good);
     const char *command = k->s.command ? k->s.command : "";
     int code = good ? 0 : term_error(command, err);
+    if (!good && k->n_finished)
+        fprintf(stderr,
+                "kvref %s: the files of %d finished samples are kept\n",
+                command,
+                k->n_finished);
     if (good && k->stopped)
         fprintf(stderr, "kvref %s: stopped by a signal; what was finished is kept\n", command);
     if (good && k->args->require_end && n_length) code = 1;

@@ -29,6 +29,7 @@ typedef struct speaker {
     void *encode_user;
     double frame_seconds; /* of audio, shown by the progress line; 0: not known    */
     bool keep_partial;    /* a signal ends the speaking, not the program           */
+    int n_finished;       /* samples whose files are in place                      */
     int stopped;          /* that signal; may also be set by the sink              */
 
     double sample_start; /* time at which the present sample was begun */
@@ -41,6 +42,14 @@ typedef struct speaker {
 
 /* Rules between the options and the output path, without reading anything. */
 kvref_status speak_check(const speak_args *a, const char *out, kvref_error *err);
+
+/* Refuses an output, under any number it may get, that is a file of the model or the codec
+ * (NULL: none given) or one that is read. */
+kvref_status speak_check_output(const speak_args *a,
+                                const char *codec,
+                                const char *option,
+                                const char *path,
+                                kvref_error *err);
 
 /* Opens the model and reads text and references. Reports go to `to`. */
 kvref_status

@@ -10,17 +10,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t held, caught, line_open;
+static volatile sig_atomic_t held, straight, caught, line_open;
+static int muted = -1; /* a copy of standard error */
+
+/* A finished file, and the one before. */
+typedef struct made {
+    struct made *before;
+    char path[];
+} made;
+static made *volatile all_made;
 
 static void on_signal(int number)
 {
-    if (held) {
+    if (held && !straight) {
         caught = number;
         return;
     }
+    if (muted >= 0) dup2(muted, STDERR_FILENO);
+    bool removed = all_made != NULL;
+    for (const made *m = all_made; m; m = m->before) unlink(m->path);
+    static const char undone[] = "\nkvref: what was finished is removed\n";
+    if (removed && write(STDERR_FILENO, undone, sizeof undone - 1) < 0) _exit(128 + number);
     static const char text[] = "\nkvref: stopped by a signal\n";
     size_t from = line_open ? 0 : 1;
     if (write(STDERR_FILENO, text + from, sizeof text - 1 - from) < 0) _exit(128 + number);
@@ -64,6 +78,67 @@ void term_release(void)
 {
     held--;
     if (!held && caught) on_signal(caught);
+}
+
+void term_writing(const char *path)
+{
+    struct stat st;
+    if (strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+        straight = 1;
+    else
+        term_hold();
+}
+
+void term_written(void)
+{
+    if (straight)
+        straight = 0;
+    else
+        term_release();
+}
+
+void term_undo(const char *path)
+{
+    struct stat st;
+    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return;
+    size_t n = strlen(path) + 1;
+    made *m = malloc(sizeof *m + n);
+    if (!m) return;
+    memcpy(m->path, path, n);
+    m->before = all_made;
+    all_made = m;
+}
+
+void term_keep(void)
+{
+    made *m = all_made, *next;
+    all_made = NULL;
+    for (; m; m = next) {
+        next = m->before;
+        free(m);
+    }
+}
+
+void term_mute(void)
+{
+    fflush(stderr);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int copy = nowhere < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (copy >= 0) {
+        dup2(nowhere, STDERR_FILENO);
+        muted = copy;
+    }
+    if (nowhere >= 0) close(nowhere);
+}
+
+void term_unmute(void)
+{
+    int copy = muted;
+    if (copy < 0) return;
+    fflush(stderr);
+    dup2(copy, STDERR_FILENO);
+    muted = -1;
+    close(copy);
 }
 
 int term_signal(void)

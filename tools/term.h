@@ -28,6 +28,19 @@ int term_finish(const char *command, int status);
 void term_hold(void);
 void term_release(void);
 
+/* The same around the writing of one file at path. A device or a pipe may block for ever and
+ * leaves nothing half made: there a signal ends the program at once, held or not. */
+void term_writing(const char *path);
+void term_written(void);
+
+/* Remembers a finished file that is to go when a signal ends the program, and forgets them. */
+void term_undo(const char *path);
+void term_keep(void);
+
+/* Standard error goes nowhere in between, for libraries that chatter. */
+void term_mute(void);
+void term_unmute(void);
+
 /* The signal that was caught while held, 0: none. */
 int term_signal(void);
 

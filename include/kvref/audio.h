@@ -19,6 +19,10 @@ typedef struct kvref_sound {
     size_t n;
     int rate;      /* samples per second, as the file says   */
     int n_channel; /* of the file, before the mean was taken */
+    /* Samples as the header of an MP3 or Ogg file states, often as an estimate; UINT64_MAX: it
+     * does not, which in Ogg means that the end is lacking; 0: another format, where a number
+     * that is not met is an error. */
+    uint64_t n_stated;
 } kvref_sound;
 
 /* Longest sound that is read: 2^29 samples, 3.4 hours at 44100 per second (2 GiB). */
@@ -27,7 +31,8 @@ typedef struct kvref_sound {
 /* Reads a whole file of any format that libsndfile knows and takes the mean of its channels.
  * Memory follows what is decoded, never what a header claims. Errors: MISSING, IO (not a
  * regular file), FORMAT (unreadable, no samples, sample n is not finite, more than 64
- * channels, damaged within), UNSUPPORTED (longer than KVREF_SOUND_MAX), MEMORY. */
+ * channels, damaged within, shorter than its header states), UNSUPPORTED (longer than
+ * KVREF_SOUND_MAX), MEMORY. */
 kvref_status kvref_sound_read(kvref_sound *out, const char *path, kvref_error *err);
 
 void kvref_sound_clear(kvref_sound *sound);
@@ -47,14 +52,15 @@ typedef struct kvref_audio_stats {
 
 typedef struct kvref_audio kvref_audio;
 
-/* Starts a mono file of rate samples per second. The bytes go to an anonymous temporary file
- * first. n_expected, in samples, decides the container alone: data that would pass 4 GiB
- * becomes RF64 in place of WAV. *out is freed by save, send or abort. Errors: ARG (format,
- * rate), IO, MEMORY. */
+/* Starts a mono file of rate samples per second. The bytes go to a file without a
+ * name first, in folder (NULL: /tmp). n_expected, in samples, decides the container alone: data
+ * that would pass 4 GiB becomes RF64 in place of WAV. *out is freed by save, send or abort.
+ * Errors: ARG (format, rate), IO, MEMORY. */
 kvref_status kvref_audio_open(kvref_audio **out,
                               kvref_audio_format format,
                               int rate,
                               uint64_t n_expected,
+                              const char *folder,
                               kvref_error *err);
 
 /* Appends samples x [n]. Errors: FORMAT (a sample that is not finite, named), ARG (a WAV that
