@@ -45,6 +45,14 @@ spares sound_over_a_reference "$other a reference" say --model m --text Hi --ref
 spares codes_over_a_reference "$other a reference" say --model m --text Hi --reference-codes a.npy --reference-text A -o x.wav --codes-out a.npy
 spares a_trace_over_a_reference "$other a reference" say --model m --text Hi --reference-codes a.npy --reference-text A -o x.wav --trace a.npy
 spares codes_over_the_text "$other --text-file" generate --model m --text-file t.txt -o t.txt
+run say "${hello[@]}" -o x.wav --trace t.safetensors
+before=$(sums)
+cp t.safetensors t2.safetensors
+run compare t.safetensors t2.safetensors --html t.safetensors
+claim a_page_over_its_trace_is_refused refused 2 "--html: expected another file than that of A"
+claim a_page_over_its_trace_changes_nothing same t.safetensors t2.safetensors
+rm x.wav
+spares a_plot_over_the_model "$mine" bench --model m --plot m/config.json
 cp a.wav n_1.wav
 run say --model m --text Hi --reference n_1.wav --reference-text A --samples 2 -o n.wav
 claim a_numbered_name_over_a_reference_is_refused refused 2 "$other a reference"
@@ -81,6 +89,9 @@ claim none_of_these_is_there no_file "x.*"
 esc=$(printf 'e\033[31m.wav')
 run decode a.npy --model m -o "$esc"
 claim names_are_clean_in_reports test "$status" = 0 -a -s "$esc" -a "${out/$'\033'/}" = "$out"
+ln -s m "$esc.d"
+run inspect "$esc.d"
+claim of_inspect_too test "$status" = 0 -a "${out/$'\033'/}" = "$out"
 cp a.wav "$esc"
 run encode "$esc" --model m -o "$esc.npy"
 claim of_encode_too test "$status" = 0 -a "${out/$'\033'/}" = "$out"

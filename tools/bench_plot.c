@@ -197,7 +197,7 @@ static void bars(FILE *to, const bench *b)
 
 kvref_status bench_plot(const bench *b, const char *path, kvref_error *err)
 {
-    term_hold();
+    term_writing(path);
     FILE *to = fopen(path, "w");
     kvref_status s = KVREF_OK;
     if (to) {
@@ -214,6 +214,6 @@ kvref_status bench_plot(const bench *b, const char *path, kvref_error *err)
     }
     if (!to || ferror(to) | fclose(to))
         s = kvref_fail(err, KVREF_E_IO, "%s: cannot write: %s", path, strerror(errno));
-    term_release();
+    term_written();
     return s;
 }

@@ -174,7 +174,7 @@ static kvref_status prepare(bench *b, bench_args *a, const cli_given *given, kvr
     b->args = a;
     if (a->json && a->csv)
         return kvref_fail(err, KVREF_E_ARG, "--json and --csv: expected one of them");
-    if (a->plot) KVREF_TRY(check_output("--plot", a->plot, err));
+    if (a->plot) KVREF_TRY(check_output_beside("--plot", a->plot, a->decoder.model, err));
     KVREF_TRY(read_lengths(b, a->length, err));
     KVREF_TRY(check_folder("--model", a->decoder.model, err));
     if (a->protocol) return protocol(b, a, given, err);

@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "tools/commands.h"
 #include "tools/compare.h"
+#include "tools/paths.h"
 #include "tools/term.h"
 
 #include <stdlib.h>
@@ -74,6 +75,8 @@ static kvref_status open_all(comparing *c, kvref_error *err)
         .path_b = term_clean(c->path[1], sizeof c->path[1], a->b),
         .rule = name[a->rule],
         .limits = a->limits ? term_clean(c->path[2], sizeof c->path[2], a->limits) : NULL};
+    const named_path read[] = {{"A", a->a}, {"B", a->b}, {"--limits", a->limits}};
+    if (a->html) KVREF_TRY(check_not_read("--html", a->html, read, 3, err));
     KVREF_TRY(kvref_limits_open(&c->limits, precision[a->rule], a->limits, err));
     KVREF_TRY(kvref_file_open(&c->a, a->a, NULL, err));
     KVREF_TRY(kvref_file_open(&c->b, a->b, NULL, err));
@@ -93,14 +96,14 @@ static kvref_status write_page(const comparing *c, kvref_error *err)
         free(page);
         return kvref_fail(err, KVREF_E_MEMORY, "out of memory");
     }
-    term_hold();
+    term_writing(c->args->html);
     kvref_status s = kvref_out_open(&out, c->args->html, err);
     if (s == KVREF_OK) {
         s = kvref_out_put(out, page, n, err);
         if (s == KVREF_OK) s = kvref_out_commit(&out, err);
         kvref_out_abort(&out);
     }
-    term_release();
+    term_written();
     free(page);
     return s;
 }

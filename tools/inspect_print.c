@@ -29,7 +29,8 @@ static void print_stack(const char *name, const kvref_stack *s)
 static void print_config(const inspection *in)
 {
     const kvref_config *c = &in->config;
-    printf("%-12s %s (%s)\n", "model", in->dir, c->model_type);
+    char dir[400];
+    printf("%-12s %s (%s)\n", "model", term_clean(dir, sizeof dir, in->dir), c->model_type);
     print_stack("slow", &c->slow);
     print_stack("fast", &c->fast);
     printf("%-12s %d ids, %s head; codebooks %d of %d codes; %d positions, %d for a prompt\n",
