@@ -134,14 +134,13 @@ const cli_command cmd_encode = {
     .name = "encode",
     .summary = "Turn a recording into codes",
     .usage = "SOUND (--codec PATH | --model DIR) -o FILE [options]",
-    .text =
-        "Takes the mean of the channels, resamples to the rate of the codec, and encodes. "
-        "Neither loudness nor length is changed; the last frame is filled up with zeros.\n"
-        "The sound is held in memory: 8 bytes for each sample at the rates of file and codec "
-        "while it is resampled, besides the codec. At most 536870912 samples are taken, 3.4 "
-        "hours at 44100 Hz.\n"
-        "The real-time factor is seconds of computing for one second of sound; the hash is "
-        "FNV-1a of the codes as 32-bit integers in the order of time.",
+    .text = "Takes the mean of the channels, resamples to the rate of the codec, and encodes. "
+            "Neither loudness nor length is changed; the last frame is filled up with zeros.\n"
+            "The sound is held in memory, 4 bytes for each sample of the file and 4 for each "
+            "at the "
+            "rate of the codec. At most 536870912 samples are taken, 3.4 hours at 44100 Hz.\n"
+            "The real-time factor is seconds of computing for one second of sound; the hash is "
+            "FNV-1a of the codes as 32-bit integers in the order of time.",
     .option = encode_options,
     .status = "0 encoded, 2 failed (bad option, sound or codec, no place to write)",
     .example = "kvref make-model toy        # once; any recording will do\n"
