@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 /* Floats of a buffer that frames are gathered up to, and frames at most. */
-enum { BUFFER_FLOATS = 1 << 22, MAX_PIECE = 256 };
+enum { BUFFER_FLOATS = 1 << 23, MAX_PIECE = 256 };
 
 struct kvref_codec_stream {
     ref_flow *flow;
@@ -48,7 +48,7 @@ static kvref_status make_rope(kvref_codec *c, kvref_error *err)
     return KVREF_OK;
 }
 
-/* The largest power of two of frames that fits: 16 for decoding and 32 for encoding at the real
+/* The largest power of two of frames that fits: 32 for decoding and 64 for encoding at the real
  * widths. */
 static void choose_pieces(kvref_codec *c)
 {

@@ -14,15 +14,16 @@
 #include "kvref/codec.h"
 #include "ref/ref.h"
 
-enum { REF_MAX_BOOK = 32, REF_MAX_BLOCK = 8, REF_MAX_LAYER = 64 };
+enum { REF_MAX_BOOK = 32, REF_MAX_BLOCK = 8, REF_MAX_LAYER = 64, REF_N_BUF = 3 };
 
 typedef struct ref_conv {
-    const float *w;    /* [n_out, n_tap, n_in]                               */
+    const float *w;    /* [n_out, n_tap, n_in], or [n_tap, n_in, n_out] when across   */
     const float *bias; /* [n_out] or NULL                                    */
     int n_out, n_in, n_tap;
     int step;  /* rows between taps: the dilation                            */
     int panel; /* rows of one product; panels start at multiples of this     */
     int chunk; /* columns of one product                                     */
+    bool blas, across, gather;
 } ref_conv;
 
 typedef struct ref_snake {
@@ -74,7 +75,9 @@ typedef struct ref_window {
 typedef struct ref_book {
     const float *entry; /* [n_code, width] */
     int n_code, width;
-    ref_conv in, out;   /* in: encoding only */
+    const float *out;   /* [width, latent]   */
+    const float *bias;  /* [latent]          */
+    ref_conv in;        /* encoding only     */
     const float *unit;  /* [n_code, width] rows of length 1; encoding only */
     const float *unit2; /* [n_code] their squared lengths */
 } ref_book;
@@ -240,7 +243,7 @@ typedef struct ref_flow {
     size_t n_history; /* floats                                                  */
     size_t cursor;    /* position in history within a piece                      */
     ref_cache cache[2];
-    float *buf[4]; /* row_floats each, slack_floats before and after          */
+    float *buf[REF_N_BUF]; /* row_floats each, slack_floats before and after          */
     void *mem;
 } ref_flow;
 
@@ -272,18 +275,17 @@ void ref_flow_stage(
 
 /* What happens to acc = sum + bias on its way to y [n, n_out]. */
 typedef enum ref_after_kind {
-    REF_STORE,     /* y = acc                  */
-    REF_SNAKE,     /* y = snake(acc)           */
-    REF_GELU,      /* y = gelu(acc)            */
-    REF_ADD,       /* y = y + acc              */
-    REF_SCALED_ADD /* y = y + vector * acc     */
+    REF_STORE, /* y = acc         */
+    REF_SNAKE, /* y = snake(acc)  */
+    REF_GELU,  /* y = gelu(acc)   */
+    REF_ADD    /* y = y + scale * acc */
 } ref_after_kind;
 
 typedef struct ref_after {
     ref_after_kind kind;
     float *y;
     const ref_snake *snake;
-    const float *scale; /* [n_out] */
+    const float *scale; /* [n_out], or NULL: ones */
 } ref_after;
 
 /* Runs a convolution over rows row0 .. row0 + n - 1 of the whole signal. x points to row row0
@@ -307,7 +309,7 @@ void ref_codec_layer_norm(
 void ref_window_run(ref_flow *flow,
                     const ref_window *w,
                     ref_cache *cache,
-                    float *const buf[4],
+                    float *const buf[REF_N_BUF],
                     int n,
                     const char *tap);
 

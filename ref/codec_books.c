@@ -10,15 +10,13 @@
 #include <string.h>
 
 /* q = out(entry of code) for one frame. */
-static void project(float *q, const ref_book *book, int32_t code)
+static void project(float *q, const ref_book *book, int32_t code, int latent)
 {
-    const float *entry = book->entry + (size_t)code * (size_t)book->width;
-    for (int o = 0; o < book->out.n_out; o++) {
-        const float *w = book->out.w + (size_t)o * (size_t)book->width;
-        float sum = 0.0f;
-        for (int i = 0; i < book->width; i++) sum += w[i] * entry[i];
-        q[o] = sum + book->out.bias[o];
-    }
+    const float *entry = book->entry + (size_t)code * (size_t)book->width, *w = book->out;
+    memset(q, 0, (size_t)latent * sizeof *q);
+    for (int i = 0; i < book->width; i++, w += latent)
+        for (int o = 0; o < latent; o++) q[o] += w[o] * entry[i];
+    for (int o = 0; o < latent; o++) q[o] += book->bias[o];
 }
 
 typedef struct decode_job {
@@ -41,7 +39,7 @@ static void decode_task(void *arg, int worker, int first, int last)
         for (int b = 1; b <= n_book; b++) {
             const ref_book *book = &c->book[b % n_book];
             int32_t k = code[b % n_book];
-            project(q, book, k < book->n_code ? k : book->n_code - 1);
+            project(q, book, k < book->n_code ? k : book->n_code - 1, d);
             for (int i = 0; i < d; i++) z[i] += q[i];
         }
     }
@@ -84,18 +82,18 @@ typedef struct encode_job {
     const float *e; /* [n, width] */
     float *q, *r;   /* [n, latent] */
     int32_t *code;  /* [n], stride apart */
-    int stride;
+    int stride, latent;
 } encode_job;
 
 static void encode_task(void *arg, int worker, int first, int last)
 {
     const encode_job *job = arg;
-    int d = job->book->out.n_out;
+    int d = job->latent;
     (void)worker;
     for (int t = first; t < last; t++) {
         int32_t code = nearest(job->book, job->e + (ptrdiff_t)t * job->book->width);
         float *q = job->q + (ptrdiff_t)t * d, *r = job->r + (ptrdiff_t)t * d;
-        project(q, job->book, code);
+        project(q, job->book, code, d);
         for (int i = 0; i < d; i++) r[i] -= q[i];
         job->code[(ptrdiff_t)t * job->stride] = code;
     }
@@ -128,6 +126,7 @@ kvref_status ref_books_encode(ref_flow *flow, int32_t *code, float *z, int n, kv
     kvref_codec *c = flow->c;
     int n_book = c->info.n_book;
     encode_job job = {.e = flow->buf[1], .q = flow->buf[2], .r = z, .stride = n_book};
+    job.latent = c->info.latent;
     for (int b = 0; b < n_book; b++) {
         job.book = &c->book[b];
         job.code = code + b;

@@ -9,6 +9,8 @@
  * sums all taps and inputs of an output in the order of lanes.h. */
 #include "ref/codec.h"
 
+#include "ref/clones.h"
+
 #include <cblas.h>
 #include <string.h>
 
@@ -19,7 +21,6 @@ typedef struct conv_job {
     int n, n_chunk;
     int64_t row0, panel0; /* first row, first panel */
     ref_after after;
-    bool gather, blas;
 } conv_job;
 
 /* Rows [n, n_tap * n_in] of all inputs of each output, side by side. */
@@ -35,64 +36,72 @@ static void gather_rows(float *out, const float *x, const ref_conv *v, int n)
     }
 }
 
+/* sums [panel, chunk] of rows x, stride_x apart and n_k long, times weights from element k0
+ * of every output on; added to what is there, or not. */
+static void multiply(const conv_job *job,
+                     float *sums,
+                     const float *x,
+                     int stride_x,
+                     int n_k,
+                     int k0,
+                     int o0,
+                     int n_o,
+                     bool add)
+{
+    const ref_conv *v = job->conv;
+    int all = v->n_tap * v->n_in, stride = v->across ? v->n_out : all;
+    size_t at = v->across ? (size_t)k0 * (size_t)stride + (size_t)o0
+                          : (size_t)o0 * (size_t)stride + (size_t)k0;
+    cblas_sgemm(CblasRowMajor,
+                CblasNoTrans,
+                v->across ? CblasNoTrans : CblasTrans,
+                v->panel,
+                n_o,
+                n_k,
+                1.0f,
+                x,
+                stride_x,
+                v->w + at,
+                stride,
+                add ? 1.0f : 0.0f,
+                sums,
+                v->chunk);
+}
+
 static void
 blas_panel(const conv_job *job, float *sums, float *rows, const float *x, int o0, int n_o)
 {
     const ref_conv *v = job->conv;
     int n_k = v->n_tap * v->n_in;
-    const float *w = v->w + (size_t)o0 * (size_t)n_k;
-    if (job->gather) {
+    if (v->gather) {
         gather_rows(rows, x, v, v->panel);
-        cblas_sgemm(CblasRowMajor,
-                    CblasNoTrans,
-                    CblasTrans,
-                    v->panel,
-                    n_o,
-                    n_k,
-                    1.0f,
-                    rows,
-                    n_k,
-                    w,
-                    n_k,
-                    0.0f,
-                    sums,
-                    v->chunk);
+        multiply(job, sums, rows, n_k, n_k, 0, o0, n_o, false);
         return;
     }
     for (int j = 0; j < v->n_tap; j++) {
         const float *at = x - (ptrdiff_t)((v->n_tap - 1 - j) * v->step) * v->n_in;
-        cblas_sgemm(CblasRowMajor,
-                    CblasNoTrans,
-                    CblasTrans,
-                    v->panel,
-                    n_o,
-                    v->n_in,
-                    1.0f,
-                    at,
-                    v->n_in,
-                    w + (size_t)j * (size_t)v->n_in,
-                    n_k,
-                    j ? 1.0f : 0.0f,
-                    sums,
-                    v->chunk);
+        multiply(job, sums, at, v->n_in, v->n_in, j * v->n_in, o0, n_o, j > 0);
     }
 }
 
-/* sums [n, chunk] of rows x. */
+/* sums [n, chunk] of rows x. Taps one row apart lie side by side as they are. */
 static void exact_panel(
     const conv_job *job, float *sums, float *rows, const float *x, int n, int o0, int n_o)
 {
     const ref_conv *v = job->conv;
-    int n_k = v->n_tap * v->n_in;
+    int n_k = v->n_tap * v->n_in, stride_x = v->n_in;
     const float *w = v->w + (size_t)o0 * (size_t)n_k;
-    if (v->n_tap > 1) {
+    if (v->gather) {
         gather_rows(rows, x, v, n);
         x = rows;
+        stride_x = n_k;
+    } else if (v->n_tap > 1) {
+        x -= (ptrdiff_t)(v->n_tap - 1) * v->n_in;
     }
     job->c->simd->product(&(ref_product){.y = sums,
                                          .stride_y = (size_t)v->chunk,
                                          .x = x,
-                                         .stride_x = (size_t)n_k,
+                                         .stride_x = (size_t)stride_x,
                                          .w = w,
                                          .stride_w = (size_t)n_k * sizeof *w,
                                          .dtype = KVREF_F32,
@@ -101,14 +110,30 @@ static void exact_panel(
                                          .n_col = n_k});
 }
 
+REF_CLONES static void add(float *y, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) y[i] += x[i];
+}
+
+REF_CLONES static void add_scaled(float *y, const float *x, const float *scale, int n)
+{
+    for (int i = 0; i < n; i++) y[i] += scale[i] * x[i];
+}
+
+/* In one pass: these rows come from far. */
+REF_CLONES static void add_both(float *y, const float *x, const float *bias, int n)
+{
+    for (int i = 0; i < n; i++) y[i] += x[i] + bias[i];
+}
+
 /* Columns o0 .. o0 + n_o - 1 of one row. */
 static void finish_row(const conv_job *job, float *sums, int row, int o0, int n_o)
 {
     const ref_conv *v = job->conv;
     const ref_after *a = &job->after;
     float *y = a->y + (size_t)row * (size_t)v->n_out + o0;
-    if (v->bias)
-        for (int o = 0; o < n_o; o++) sums[o] += v->bias[o0 + o];
+    bool both = a->kind == REF_ADD && !a->scale && v->bias;
+    if (v->bias && !both) add(sums, v->bias + o0, n_o);
     switch (a->kind) {
     case REF_STORE:
         memcpy(y, sums, (size_t)n_o * sizeof *y);
@@ -123,10 +148,12 @@ static void finish_row(const conv_job *job, float *sums, int row, int o0, int n_
         break;
     }
     case REF_ADD:
-        for (int o = 0; o < n_o; o++) y[o] += sums[o];
-        break;
-    case REF_SCALED_ADD:
-        for (int o = 0; o < n_o; o++) y[o] += a->scale[o0 + o] * sums[o];
+        if (both)
+            add_both(y, sums, v->bias + o0, n_o);
+        else if (a->scale)
+            add_scaled(y, sums, a->scale + o0, n_o);
+        else
+            add(y, sums, n_o);
         break;
     }
 }
@@ -145,7 +172,7 @@ static void conv_task(void *arg, int worker, int first, int last)
         int lo = at < 0 ? -at : 0, hi = job->n - at < v->panel ? job->n - at : v->panel;
         const float *x = job->x + (ptrdiff_t)at * v->n_in;
         float *top = sums + (size_t)lo * (size_t)v->chunk;
-        if (job->blas)
+        if (job->conv->blas)
             blas_panel(job, sums, rows, x, o0, n_o);
         else
             exact_panel(job, top, rows, x + (size_t)lo * (size_t)v->n_in, hi - lo, o0, n_o);
@@ -159,30 +186,32 @@ void ref_conv_run(
     conv_job job = {.c = c, .conv = conv, .x = x, .n = n, .row0 = row0, .after = after};
     job.n_chunk = (conv->n_out + conv->chunk - 1) / conv->chunk;
     job.panel0 = row0 / conv->panel;
-    job.gather = conv->n_tap > 1 && conv->n_in < 32;
-    job.blas = c->opts.conv == KVREF_CONV_BLAS && conv->n_out > 16;
     int64_t n_panel = (row0 + n - 1) / conv->panel - job.panel0 + 1;
     ref_share_run(c, conv_task, &job, (int)n_panel * job.n_chunk);
 }
 
-/* Small panels waste less where few rows come at a time; large ones run faster (of OpenBLAS's
- * full rate: 16 rows 35 %, 32 rows 55 %, 64 rows 70 %, 128 rows 85 %). Decoding may be fed
- * single frames, encoding never is. Rates of 256 and more give whole panels for every frame. */
+/* Small panels waste less where few rows come at a time; large ones run faster, because BLAS
+ * brings the weights into its own order once for each (of its full rate: 32 rows 45 %, 64 rows
+ * 62 %, 128 rows 78 %, 256 rows 95 %, 512 rows 98 %). Decoding may be fed single frames,
+ * encoding never is. */
 static int panel_rows(int rate, bool encoding)
 {
-    if (rate < 2) return encoding ? 32 : 16;
-    if (rate < 32) return encoding ? 128 : 32;
-    if (rate < 256) return encoding ? 256 : 64;
-    return rate < 1024 ? 256 : 512;
+    if (rate < 2) return encoding ? 64 : 32;
+    if (rate < 4) return encoding ? 128 : 64;
+    if (rate < 32) return encoding ? 256 : 128;
+    if (rate < 256) return 256;
+    return rate < 1024 ? 512 : 1024;
 }
 
 void ref_codec_plan(kvref_codec *c, ref_conv *conv, int rate)
 {
+    conv->blas = c->opts.conv == KVREF_CONV_BLAS && conv->n_out > 16;
+    conv->gather = conv->n_tap > 1 && (conv->blas ? conv->n_in < 32 : conv->step > 1);
     conv->panel = panel_rows(rate, c->encoding);
     int n_chunk = (conv->n_out + 511) / 512;
     conv->chunk = ((conv->n_out + n_chunk - 1) / n_chunk + 15) / 16 * 16;
     size_t n_k = (size_t)conv->n_tap * (size_t)conv->n_in, panel = (size_t)conv->panel;
-    size_t work = panel * (size_t)conv->chunk + (conv->n_tap > 1 ? panel * n_k : 0);
+    size_t work = panel * (size_t)conv->chunk + (conv->gather ? panel * n_k : 0);
     size_t slack = ((size_t)((conv->n_tap - 1) * conv->step) + panel) * (size_t)conv->n_in;
     if (work > c->work_floats) c->work_floats = work;
     ref_span *span = &c->span[c->encoding];

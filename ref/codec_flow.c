@@ -78,7 +78,7 @@ static size_t buffer_floats(const ref_span *span)
 static size_t flow_floats(const kvref_codec *c, unsigned part)
 {
     const ref_window *w[2];
-    size_t n = history_floats(c, part) + 4 * buffer_floats(span_of(c, part));
+    size_t n = history_floats(c, part) + REF_N_BUF * buffer_floats(span_of(c, part));
     for (int i = windows_of(c, part, w) - 1; i >= 0; i--) n += cache_floats(c, w[i]);
     return n;
 }
@@ -114,7 +114,7 @@ kvref_status ref_flow_open(ref_flow **out, kvref_codec *c, unsigned part, kvref_
         f->cache[i].cap = cache_cap(c, w[i]);
         mem += cache_floats(c, w[i]);
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < REF_N_BUF; i++)
         f->buf[i] = mem + (size_t)i * buffer_floats(f->span) + f->span->slack_floats;
     *out = f;
     return KVREF_OK;

@@ -115,6 +115,23 @@ kvref_status ref_codec_linear(kvref_codec *c,
     return KVREF_OK;
 }
 
+/* Memory for the weights of a planned convolution. The product runs across outputs where BLAS
+ * makes it, which would otherwise turn every panel of weights round again and again. */
+static kvref_status start_weights(kvref_codec *c, ref_conv *v, float **w, kvref_error *err)
+{
+    size_t n = (size_t)v->n_out * (size_t)v->n_tap * (size_t)v->n_in;
+    KVREF_TRY(ref_codec_block(c, w, n, err));
+    v->across = v->blas;
+    v->w = *w;
+    return KVREF_OK;
+}
+
+/* Where the weight from element k of all taps' inputs to output o goes. */
+static size_t place(const ref_conv *v, size_t o, size_t k)
+{
+    return v->across ? k * (size_t)v->n_out + o : o * (size_t)v->n_tap * (size_t)v->n_in + k;
+}
+
 /* [O, I, k] to [O, k, I]. */
 kvref_status ref_codec_conv(kvref_codec *c,
                             ref_conv *out,
@@ -127,19 +144,19 @@ kvref_status ref_codec_conv(kvref_codec *c,
 {
     float *folded, *w;
     KVREF_TRY(ref_codec_fold(c, &folded, prefix, dim, err));
-    size_t n_out = (size_t)dim[0], n_in = (size_t)dim[1], k = (size_t)dim[2];
-    kvref_status status = ref_codec_block(c, &w, n_out * n_in * k, err);
-    for (size_t o = 0; status == KVREF_OK && o < n_out; o++)
-        for (size_t i = 0; i < n_in; i++)
-            for (size_t j = 0; j < k; j++)
-                w[(o * k + j) * n_in + i] = folded[(o * n_in + i) * k + j];
+    size_t n_out = (size_t)dim[0], n_in = (size_t)dim[1], n_tap = (size_t)dim[2];
+    *out = (ref_conv){.n_out = dim[0], .n_in = dim[1] * stride, .step = step};
+    out->n_tap = dim[2] / stride;
+    ref_codec_plan(c, out, rate);
+    kvref_status status = start_weights(c, out, &w, err);
+    /* 16 outputs at a time, which are one line of memory where they lie side by side. */
+    for (size_t first = 0; status == KVREF_OK && first < n_out; first += 16)
+        for (size_t k = 0; k < n_in * n_tap; k++)
+            for (size_t o = first; o < first + 16 && o < n_out; o++)
+                w[place(out, o, k % n_tap * n_in + k / n_tap)] = folded[o * n_in * n_tap + k];
     free(folded);
     KVREF_TRY(status);
-    *out = (ref_conv){.w = w, .n_out = dim[0], .n_in = dim[1] * stride, .step = step};
-    out->n_tap = dim[2] / stride;
-    KVREF_TRY(ref_codec_vector(c, &out->bias, prefix, "bias", dim[0], err));
-    ref_codec_plan(c, out, rate);
-    return KVREF_OK;
+    return ref_codec_vector(c, &out->bias, prefix, "bias", dim[0], err);
 }
 
 /* [I, O, k] to [(r, O), tap, I]: sample r of an output row takes element r of the present
@@ -157,20 +174,20 @@ kvref_status ref_codec_transposed(kvref_codec *c,
     KVREF_TRY(ref_codec_fold(c, &folded, prefix, dim, err));
     size_t n_in = (size_t)dim[0], n_out = (size_t)dim[1], k = (size_t)dim[2];
     size_t s = (size_t)stride, n_tap = k / s;
-    kvref_status status = ref_codec_block(c, &w, n_out * n_in * k, err);
-    for (size_t j = 0; status == KVREF_OK && j < k; j++)
-        for (size_t o = 0; o < n_out; o++)
-            for (size_t i = 0; i < n_in; i++)
-                w[((j % s * n_out + o) * n_tap + n_tap - 1 - j / s) * n_in + i] =
+    *out = (ref_conv){.n_out = dim[1] * stride, .n_in = dim[0], .step = 1};
+    out->n_tap = (int)n_tap;
+    ref_codec_plan(c, out, rate);
+    kvref_status status = start_weights(c, out, &w, err);
+    for (size_t i = 0; status == KVREF_OK && i < n_in; i++)
+        for (size_t j = 0; j < k; j++)
+            for (size_t o = 0; o < n_out; o++)
+                w[place(out, j % s * n_out + o, (n_tap - 1 - j / s) * n_in + i)] =
                     folded[(i * n_out + o) * k + j];
     free(folded);
     KVREF_TRY(status);
     KVREF_TRY(ref_codec_vector(c, &bias, prefix, "bias", dim[1], err));
     KVREF_TRY(ref_codec_block(c, &spread, n_out * s, err));
     for (size_t i = 0; i < n_out * s; i++) spread[i] = bias[i % n_out];
-    *out = (ref_conv){.w = w, .bias = spread, .n_in = dim[0], .step = 1};
-    out->n_out = dim[1] * stride;
-    out->n_tap = (int)n_tap;
-    ref_codec_plan(c, out, rate);
+    out->bias = spread;
     return KVREF_OK;
 }

@@ -40,7 +40,7 @@ void ref_convnext_run(ref_flow *flow, const ref_convnext *next, int64_t row0, in
     ref_share_run(c, depth_task, &job, n);
     ref_after gelu = {REF_GELU, flow->buf[2], NULL, NULL};
     ref_conv_run(c, &next->up, flow->buf[1], row0, n, gelu);
-    ref_after add = {REF_SCALED_ADD, flow->buf[0], NULL, next->gamma};
+    ref_after add = {REF_ADD, flow->buf[0], NULL, next->gamma};
     ref_conv_run(c, &next->down, flow->buf[2], row0, n, add);
 }
 

@@ -2,10 +2,11 @@
 /* Elementwise functions and norms of the codec. Each value depends on its own inputs alone, in
  * one written order, so rows may be cut and shared out anyhow.
  *
- * snake(x) = x + sin^2(alpha x) / (alpha + 1e-9). The sine is taken in double and rounded once
- * at the end: u - k pi with k the nearest integer and pi in three parts, of which the first two
- * have exact multiples up to k = 2^20; then Taylor up to r^15 on |r| <= pi/2 (error 6e-12).
- * Farther out the C library's sine is used. */
+ * snake(x) = x + sin^2(alpha x) / (alpha + 1e-9). The square of the sine is taken in double
+ * and rounded once at the end. It has period pi: r = u - k pi with k the nearest integer and pi
+ * in two parts, of which the first has exact multiples up to k = 2^20; then z = r^2 times a
+ * polynomial in z, fitted to sin^2(sqrt z) / z at the Chebyshev points of 0 .. (pi/2)^2
+ * (relative error 3e-10). Farther out the C library's sine is used. */
 #include "ref/codec.h"
 
 #include "ref/clones.h"
@@ -19,6 +20,9 @@ typedef float eight __attribute__((vector_size(4 * HALF)));
 typedef float eight_at __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
 typedef double wide __attribute__((vector_size(8 * HALF)));
 
+#define PI_HIGH 0x1.921fb544p+1
+#define PI_LOW  0x1.0b4611a626331p-33
+
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* u = sin^2 u, eight at a time. */
@@ -27,71 +31,62 @@ ALWAYS void sine_squared(eight *u)
     wide x = __builtin_convertvector(*u, wide);
     wide k = x * 0x1.45f306dc9c883p-2 + 0x1.8p52;
     k -= 0x1.8p52;
-    wide r = (x - k * 0x1.921fb544p+1) - k * 0x1.0b4611a6p-33;
-    r -= k * 0x1.3198a2e037073p-68;
+    wide r = (x - k * PI_HIGH) - k * PI_LOW;
     wide z = r * r;
-    wide s = z * (-1.0 / 1307674368000.0) + 1.0 / 6227020800.0;
-    s = s * z - 1.0 / 39916800.0;
-    s = s * z + 1.0 / 362880.0;
-    s = s * z - 1.0 / 5040.0;
-    s = s * z + 1.0 / 120.0;
-    s = s * z - 1.0 / 6.0;
-    s = r + r * z * s;
-    *u = __builtin_convertvector(s * s, eight);
+    wide s = z * 0x1.5d4f4736a66b9p-24 - 0x1.1c1d612e4f2afp-18;
+    s = s * z + 0x1.27bf8725a5a5fp-13;
+    s = s * z - 0x1.a017ff2a25926p-9;
+    s = s * z + 0x1.6c16b43e542b5p-5;
+    s = s * z - 0x1.55555514677efp-2;
+    s = s * z + 0x1.ffffffff2ecd0p-1;
+    *u = __builtin_convertvector(s * z, eight);
 }
 
-/* 16 values; true where one was too far out for sine_squared. */
-ALWAYS int snake_group(float *y, const float *x, const float *alpha, const float *inverse)
+static void snake_far(float *y, const float *x, const float *alpha, const float *inverse, int n)
+{
+    for (int i = 0; i < n; i++) {
+        double s = sin((double)(alpha[i] * x[i]));
+        y[i] = x[i] + inverse[i] * (float)(s * s);
+    }
+}
+
+/* 16 values; y may be x. */
+ALWAYS void snake_group(float *y, const float *x, const float *alpha, const float *inverse)
 {
     int far = 0;
     for (int i = 0; i < LANES; i++) far |= !(fabsf(alpha[i] * x[i]) < 0x1p20f);
+    if (far) {
+        snake_far(y, x, alpha, inverse, LANES);
+        return;
+    }
     for (int i = 0; i < LANES; i += HALF) {
         eight in = *(const eight_at *)(x + i);
         eight u = *(const eight_at *)(alpha + i) * in;
         sine_squared(&u);
         *(eight_at *)(y + i) = in + *(const eight_at *)(inverse + i) * u;
     }
-    return far;
 }
 
-static void snake_far(float *y, const float *x, const float *alpha, const float *inverse, int n)
-{
-    for (int i = 0; i < n; i++) {
-        float u = alpha[i] * x[i];
-        double s = sin((double)u);
-        y[i] = fabsf(u) < 0x1p20f ? y[i] : x[i] + inverse[i] * (float)(s * s);
-    }
-}
-
-REF_CLONES static int
+REF_CLONES static void
 snake_row(float *y, const float *x, const float *alpha, const float *inverse, int n)
 {
-    int far = 0, i = 0;
-    for (; i + LANES <= n; i += LANES) far |= snake_group(y + i, x + i, alpha + i, inverse + i);
-    if (i < n) {
-        float in[LANES] = {0}, a[LANES] = {0}, b[LANES] = {0}, out[LANES];
-        size_t n_byte = (size_t)(n - i) * sizeof *x;
-        memcpy(in, x + i, n_byte);
-        memcpy(a, alpha + i, n_byte);
-        memcpy(b, inverse + i, n_byte);
-        far |= snake_group(out, in, a, b);
-        memcpy(y + i, out, n_byte);
-    }
-    return far;
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) snake_group(y + i, x + i, alpha + i, inverse + i);
+    if (i == n) return;
+    float in[LANES] = {0}, a[LANES] = {0}, b[LANES] = {0}, out[LANES];
+    size_t n_byte = (size_t)(n - i) * sizeof *x;
+    memcpy(in, x + i, n_byte);
+    memcpy(a, alpha + i, n_byte);
+    memcpy(b, inverse + i, n_byte);
+    snake_group(out, in, a, b);
+    memcpy(y + i, out, n_byte);
 }
 
 void ref_snake_rows(float *y, const float *x, const ref_snake *snake, int n)
 {
-    float keep[4096];
     int w = snake->width;
-    for (int r = 0; r < n; r++, x += w, y += w) {
-        for (int c = 0; c < w; c += 4096) {
-            int m = w - c < 4096 ? w - c : 4096;
-            memcpy(keep, x + c, (size_t)m * sizeof *x);
-            if (snake_row(y + c, keep, snake->alpha + c, snake->inverse + c, m))
-                snake_far(y + c, keep, snake->alpha + c, snake->inverse + c, m);
-        }
-    }
+    for (int r = 0; r < n; r++, x += w, y += w)
+        snake_row(y, x, snake->alpha, snake->inverse, w);
 }
 
 typedef struct snake_job {

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 kvref_status ref_codec_count(
     const kvref_codec *c, int *n, const char *format, int first, int max, kvref_error *err)
@@ -54,6 +55,25 @@ static kvref_status unit_rows(kvref_codec *c, ref_book *book, kvref_error *err)
     return KVREF_OK;
 }
 
+static kvref_status
+load_out(kvref_codec *c, ref_book *book, const char *prefix, kvref_error *err)
+{
+    char name[128];
+    int dim[3] = {c->info.latent, book->width, 1};
+    float *folded, *out;
+    snprintf(name, sizeof name, "%s.out_proj", prefix);
+    KVREF_TRY(ref_codec_fold(c, &folded, name, dim, err));
+    size_t latent = (size_t)dim[0], width = (size_t)book->width;
+    kvref_status status = ref_codec_block(c, &out, latent * width, err);
+    for (size_t i = 0; status == KVREF_OK && i < width; i++)
+        for (size_t o = 0; o < latent; o++) out[i * latent + o] = folded[o * width + i];
+    free(folded);
+    KVREF_TRY(status);
+    book->out = out;
+    c->info.latent = dim[0];
+    return ref_codec_vector(c, &book->bias, name, "bias", dim[0], err);
+}
+
 static kvref_status load_book(kvref_codec *c, int b, kvref_error *err)
 {
     ref_book *book = &c->book[b];
@@ -71,10 +91,7 @@ static kvref_status load_book(kvref_codec *c, int b, kvref_error *err)
         return kvref_fail(
             err, KVREF_E_UNSUPPORTED, "codec: %s: expected at most 64 columns", name);
     KVREF_TRY(check_entries(book, b, err));
-    int out_dim[3] = {c->info.latent, book->width, 1};
-    snprintf(name, sizeof name, "%s.out_proj", prefix);
-    KVREF_TRY(ref_codec_conv(c, &book->out, name, out_dim, 1, 1, 1, err));
-    c->info.latent = out_dim[0];
+    KVREF_TRY(load_out(c, book, prefix, err));
     if (!(c->info.parts & KVREF_CODEC_ENCODE)) return KVREF_OK;
     int in_dim[3] = {book->width, c->info.latent, 1};
     snprintf(name, sizeof name, "%s.in_proj", prefix);
@@ -149,6 +166,7 @@ kvref_status ref_codec_load_window(
     snprintf(text, sizeof text, "%s.layers.0.feed_forward.w1.weight", prefix);
     KVREF_TRY(ref_codec_floats(c, &unused, text, 2, dim, err));
     w->d_ff = dim[0];
+    ref_codec_need(c, rate, 2 * w->d_ff);
     size_t n_float = (size_t)w->n_layer * sizeof(ref_window_layer) / sizeof(float) + 1;
     KVREF_TRY(ref_codec_block(c, &layers, n_float, err));
     w->layer = (void *)layers;

@@ -157,7 +157,7 @@ static void tap_layer(const window_job *job, const char *tap, int l, const char 
 }
 
 /* One layer on buf[0]; the others are scratch. */
-static void run_layer(window_job *job, float *const buf[4], int l, const char *tap)
+static void run_layer(window_job *job, float *const buf[REF_N_BUF], int l, const char *tap)
 {
     const ref_window_layer *a = &job->w->layer[l];
     kvref_codec *c = job->flow->c;
@@ -168,13 +168,13 @@ static void run_layer(window_job *job, float *const buf[4], int l, const char *t
     ref_share_run(c, rotate_task, job, job->n);
     ref_share_run(c, attend_task, job, job->n * (job->w->width / job->w->d_head));
     tap_layer(job, tap, l, ".attn", buf[1]);
-    ref_after add = {REF_SCALED_ADD, buf[0], NULL, a->attn_scale};
+    ref_after add = {REF_ADD, buf[0], NULL, a->attn_scale};
     ref_conv_run(c, &a->out, buf[1], job->first, job->n, add);
     norm_rows(job, buf[1], buf[0], a->ffn_norm);
     ref_conv_run(c, &a->gate, buf[1], job->first, job->n, (ref_after){REF_STORE, buf[2], 0, 0});
-    ref_conv_run(c, &a->up, buf[1], job->first, job->n, (ref_after){REF_STORE, buf[3], 0, 0});
     job->x = buf[2];
-    job->y = buf[3];
+    job->y = buf[2] + (ptrdiff_t)job->n * job->w->d_ff;
+    ref_conv_run(c, &a->up, buf[1], job->first, job->n, (ref_after){REF_STORE, job->y, 0, 0});
     ref_share_run(c, gate_task, job, job->n);
     add.scale = a->ffn_scale;
     ref_conv_run(c, &a->down, buf[2], job->first, job->n, add);
@@ -196,7 +196,7 @@ static void make_room(ref_cache *cache, const ref_window *w, int n)
 void ref_window_run(ref_flow *flow,
                     const ref_window *w,
                     ref_cache *cache,
-                    float *const buf[4],
+                    float *const buf[REF_N_BUF],
                     int n,
                     const char *tap)
 {
