@@ -2,6 +2,7 @@
 /* The FP16 decoder as a backend: "cuda" when compiled by nvcc, "cudacpu" for the execution
  * layer. Opening checks everything before the first allocation and takes everything before the
  * first launch. */
+#include "gpu/attention.h"
 #include "gpu/decoder.h"
 #include "gpu/inside.h"
 
@@ -27,6 +28,27 @@ static void close_decoder(kvref_decoder **out)
     *out = nullptr;
 }
 
+static kvref_status at_most(const char *what, int n, int limit, kvref_error *err)
+{
+    if (n <= limit) return KVREF_OK;
+    return kvref_fail(
+        err, KVREF_E_UNSUPPORTED, "%s: this backend has up to %d, found %d", what, limit, n);
+}
+
+/* Sizes that a config may have and the kernels have no room for: a rank is half a key of
+ * sample.cu, a head is a block in the second dimension of a grid. */
+static kvref_status check_sizes(const kvref_config *c, kvref_error *err)
+{
+    const int draw = 65536, grid = 65535;
+    KVREF_TRY(at_most("num_codebooks", c->n_codebook, GPU_MAX_BOOKS, err));
+    KVREF_TRY(at_most("codebook_size", c->n_code, draw, err));
+    KVREF_TRY(at_most("candidates", kvref_config_candidates(c, nullptr, 0), draw, err));
+    KVREF_TRY(at_most("head_dim", c->slow.d_head, GPU_MAX_D_HEAD, err));
+    KVREF_TRY(at_most("fast_head_dim", c->fast.d_head, GPU_MAX_D_HEAD, err));
+    KVREF_TRY(at_most("n_head", c->slow.n_head, grid, err));
+    return at_most("fast_n_head", c->fast.n_head, grid, err);
+}
+
 static kvref_status check(const kvref_config *c, const kvref_decoder_opts *o, kvref_error *err)
 {
     if (o->capacity < 0 || o->capacity > GPU_MAX_POS)
@@ -39,13 +61,7 @@ static kvref_status check(const kvref_config *c, const kvref_decoder_opts *o, kv
         return kvref_fail(err, KVREF_E_ARG, "exec: unknown mode %d", static_cast<int>(o->exec));
     if (o->linear != KVREF_LINEAR_EXACT)
         return kvref_fail(err, KVREF_E_UNSUPPORTED, "linear: this backend has exact only");
-    if (c->n_codebook > GPU_MAX_BOOKS)
-        return kvref_fail(err,
-                          KVREF_E_UNSUPPORTED,
-                          "num_codebooks: this backend has up to %d, found %d",
-                          static_cast<int>(GPU_MAX_BOOKS),
-                          c->n_codebook);
-    return KVREF_OK;
+    return check_sizes(c, err);
 }
 
 /* A driver that is absent, too old or without a device leaves the count untouched. */

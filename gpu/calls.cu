@@ -60,6 +60,7 @@ gpu_feed(gpu_decoder *d, const int32_t *frames, int n_frame, int *from, kvref_er
     int n = 0;
     d->slow.count = kvref_kv_count();
     gpu_place(d);
+    d->device_pos = -1; /* not known until all is queued: a tap may fail on the way */
     for (int t = 0; t < n_frame; t += n) {
         n = n_frame - t < d->slow.n_row ? n_frame - t : d->slow.n_row;
         if (t > 0) { /* the host's copy of the frames is about to change */

@@ -86,9 +86,14 @@ static kvref_status capture(gpu_decoder *d, kvref_error *err)
     gpu_slow_pass(d, d->frame, 1);
     gpu_slow_finish(d, 0);
     queue_draws(d);
-    KVREF_TRY(gpu_check("capturing a frame", cudaStreamEndCapture(d->stream, &d->graph), err));
-    e = cudaGraphInstantiate(&d->exec, d->graph, 0);
-    return gpu_check("instantiating the graph of a frame", e, err);
+    e = cudaStreamEndCapture(d->stream, &d->graph);
+    if (e == cudaSuccess) e = cudaGetLastError(); /* a launch refused is not in the graph */
+    if (e == cudaSuccess) e = cudaGraphInstantiate(&d->exec, d->graph, 0);
+    if (e == cudaSuccess) return KVREF_OK;
+    if (d->graph) (void)cudaGraphDestroy(d->graph);
+    d->graph = nullptr;
+    d->exec = nullptr;
+    return gpu_check("capturing a frame", e, err);
 }
 
 static kvref_status check(const gpu_decoder *d, const kvref_frame_call *call, kvref_error *err)

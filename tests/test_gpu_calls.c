@@ -125,6 +125,39 @@ START_TEST(bad_options_are_refused)
 }
 END_TEST
 
+/* A config file may ask for them; the reference has no such limits. */
+START_TEST(sizes_beyond_the_kernels_are_refused)
+{
+    kvref_error err;
+    kvref_config row[7];
+    static const char *const text[] = {"num_codebooks: this backend has up to 64, found 65",
+                                       "codebook_size: this backend has up to 65536, found",
+                                       "candidates: this backend has up to 65536, found",
+                                       "head_dim: this backend has up to 256, found 258",
+                                       "fast_head_dim: this backend has up to 256, found 258",
+                                       "n_head: this backend has up to 65535, found 65536",
+                                       "fast_n_head: this backend has up to 65535, found"};
+    const kvref_decoder_opts opts = {.capacity = CAPACITY};
+    for (int i = 0; i < 7; i++) row[i] = world_tiny();
+    row[0].n_codebook = 65;
+    row[1].n_code = 65537;
+    row[2].semantic_end = row[2].semantic_begin + 65536;
+    row[3].slow.d_head = 258;
+    row[4].fast.d_head = 258;
+    row[5].slow.n_head = 65536;
+    row[6].fast.n_head = 65536;
+    world_open(&w, &row[0], KVREF_BF16, 0);
+    for (int i = 0; i < 7; i++) {
+        must_fail(kvref_cudacpu_open(&d, &row[i], &w.weights, &opts, &err),
+                  KVREF_E_UNSUPPORTED,
+                  err,
+                  text[i]);
+        ck_assert_ptr_null(d);
+    }
+    world_close(&w);
+}
+END_TEST
+
 /* Every size of device memory below what is needed. */
 START_TEST(memory_that_does_not_fit_is_named_before_anything_runs)
 {
@@ -238,6 +271,7 @@ static Suite *suite(void)
     tcase_add_loop_test(t, rewound_positions_are_written_over, 0, 2);
     tcase_add_test(t, refused_calls_change_nothing);
     tcase_add_test(t, bad_options_are_refused);
+    tcase_add_test(t, sizes_beyond_the_kernels_are_refused);
     tcase_add_test(t, memory_that_does_not_fit_is_named_before_anything_runs);
     tcase_add_test(t, frame_is_one_graph_captured_once_and_waited_for_once);
     tcase_add_test(t, frame_without_a_frame_before_it_is_refused);
