@@ -38,6 +38,7 @@ dist_check_SCRIPTS += \
 	%D%/test_tool_compare_page.sh \
 	%D%/test_tool_generate.sh \
 	%D%/test_tool_gpu.sh \
+	%D%/test_tool_gpu_day.sh \
 	%D%/test_tool_inspect.sh \
 	%D%/test_tool_make_model.sh \
 	%D%/test_tool_options.sh \
