@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 namespace GPU_NAMESPACE
 {
@@ -49,16 +50,36 @@ static kvref_status check_sizes(const kvref_config *c, kvref_error *err)
     return at_most("fast_n_head", c->fast.n_head, grid, err);
 }
 
+/* An enumeration as the integer it is in C: C++ may not even look at a value without a name. */
+template <class type> static int number(const type *from)
+{
+    int n;
+    static_assert(sizeof n == sizeof *from, "enumerations are as large as int");
+    memcpy(&n, from, sizeof n);
+    return n;
+}
+
+static kvref_status check_modes(const kvref_decoder_opts *o, kvref_error *err)
+{
+    const struct {
+        const char *name;
+        int value;
+    } mode[] = {{"attention", number(&o->attention)},
+                {"exec", number(&o->exec)},
+                {"linear", number(&o->linear)},
+                {"rope table", number(&o->rope_table)}};
+    for (const auto &m : mode)
+        if (m.value != 0 && m.value != 1)
+            return kvref_fail(err, KVREF_E_ARG, "%s: unknown mode %d", m.name, m.value);
+    return KVREF_OK;
+}
+
 static kvref_status check(const kvref_config *c, const kvref_decoder_opts *o, kvref_error *err)
 {
     if (o->capacity < 0 || o->capacity > GPU_MAX_POS)
         return kvref_fail(
             err, KVREF_E_ARG, "capacity: expected 0..%d, found %d", GPU_MAX_POS, o->capacity);
-    if (o->attention != KVREF_ATTN_PREFIX && o->attention != KVREF_ATTN_FULL)
-        return kvref_fail(
-            err, KVREF_E_ARG, "attention: unknown mode %d", static_cast<int>(o->attention));
-    if (o->exec != KVREF_EXEC_EAGER && o->exec != KVREF_EXEC_GRAPH)
-        return kvref_fail(err, KVREF_E_ARG, "exec: unknown mode %d", static_cast<int>(o->exec));
+    KVREF_TRY(check_modes(o, err));
     if (o->linear != KVREF_LINEAR_EXACT)
         return kvref_fail(err, KVREF_E_UNSUPPORTED, "linear: this backend has exact only");
     return check_sizes(c, err);

@@ -111,6 +111,7 @@ START_TEST(bad_options_are_refused)
         {{.capacity = (1 << 20) + 1}, KVREF_E_ARG, "1048577"},
         {{.capacity = 40, .attention = (kvref_attention)7}, KVREF_E_ARG, "attention"},
         {{.capacity = 40, .exec = (kvref_exec)7}, KVREF_E_ARG, "exec"},
+        {{.capacity = 40, .rope_table = (kvref_rope_table)7}, KVREF_E_ARG, "rope table"},
         {{.capacity = 40, .linear = KVREF_LINEAR_BLAS}, KVREF_E_UNSUPPORTED, "exact only"},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
