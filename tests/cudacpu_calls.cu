@@ -18,9 +18,11 @@ static int run_copy_bounds(void)
 
 static int run_copy_before(void)
 {
-    int x[2] = {};
+    int x[2] = {}, *small = nullptr;
     begin();
-    cudaMemcpy(x, dev - 1, sizeof x, cudaMemcpyDeviceToHost);
+    cudaMalloc(&small, 400); /* in the middle of a page */
+    cudaMemcpy(x, small - 1, sizeof x, cudaMemcpyDeviceToHost);
+    cudaFree(small);
     return end(1, anything);
 }
 

@@ -70,31 +70,44 @@ __global__ void device_bounds(int *out, int at, bool write)
         out[0] = out[at];
 }
 
-/* An allocation of 100 ints, in the middle of a page, used at one index outside. */
-static int run_device(int at, bool write)
+/* An allocation of 100 ints, in the middle of a page, used at one index outside. Seen when the
+ * device is waited for, or only when it is freed. */
+static int run_device(int at, bool write, bool wait)
 {
     int *odd = nullptr;
     begin();
     cudaMalloc(&odd, 100 * sizeof *odd);
     cudaMemset(odd, 0, 100 * sizeof *odd);
     GPU_LAUNCH(device_bounds, 1, 1, 0, nullptr, odd, at, write);
+    if (wait) cudaDeviceSynchronize();
+    size_t n_report = cudacpu_n_report();
     cudaFree(odd);
-    return end(1, anything);
+    return end(1, anything) && (n_report > 0) == wait;
 }
 
 static int run_device_write_before(void)
 {
-    return run_device(-1, true);
+    return run_device(-1, true, false);
 }
 
 static int run_device_write_behind(void)
 {
-    return run_device(100, true);
+    return run_device(100, true, false);
+}
+
+static int run_device_write_seen_before(void)
+{
+    return run_device(-1, true, true);
+}
+
+static int run_device_write_seen_behind(void)
+{
+    return run_device(100, true, true);
 }
 
 static int run_device_read_behind(void)
 {
-    return run_device(100, false);
+    return run_device(100, false, false);
 }
 
 __global__ void unset_shared(int *out)
@@ -235,12 +248,22 @@ extern "C" const fault cudacpu_memory_faults[] = {
      run_device_write_before,
      CUDACPU_GUARD,
      CUDACPU_OUT_OF_BOUNDS,
-     0},
+     -1},
     {"device memory, written behind",
      run_device_write_behind,
      CUDACPU_GUARD,
      CUDACPU_OUT_OF_BOUNDS,
-     0},
+     -1},
+    {"device memory, seen before",
+     run_device_write_seen_before,
+     CUDACPU_GUARD,
+     CUDACPU_OUT_OF_BOUNDS,
+     -1},
+    {"device memory, seen behind",
+     run_device_write_seen_behind,
+     CUDACPU_GUARD,
+     CUDACPU_OUT_OF_BOUNDS,
+     -1},
     {"device memory, read behind", run_device_read_behind, NONE, CUDACPU_OUT_OF_BOUNDS, 0},
     {"unset shared word", run_unset_shared, NONE, CUDACPU_UNINITIALISED, 0},
     {"shared word of the last block",

@@ -92,6 +92,43 @@ static int run_syncwarp_for_two_warps(void)
     return end(64, [](int i) { return 63 - i; });
 }
 
+__global__ void syncwarp_of_the_reader(int *out)
+{
+    GPU_SHARED(int, s, 32);
+    int t = static_cast<int>(threadIdx.x);
+    if (t < 32) {
+        s[t] = t;
+    } else {
+        __syncwarp(); /* the writers are in the other warp */
+        out[t] = s[t - 32];
+    }
+}
+
+static int run_syncwarp_of_the_reader(void)
+{
+    begin();
+    GPU_LAUNCH(syncwarp_of_the_reader, 1, 64, 0, nullptr, dev);
+    return end(64, [](int i) { return i < 32 ? -1 : i - 32; });
+}
+
+__global__ void syncwarp_of_the_half(int *out)
+{
+    GPU_SHARED(int, s, 32);
+    int t = static_cast<int>(threadIdx.x);
+    s[t] = t;
+    if (t < 16) {
+        __syncwarp(0xffffu); /* the writers are in the other half */
+        out[t] = s[31 - t];
+    }
+}
+
+static int run_syncwarp_of_the_half(void)
+{
+    begin();
+    GPU_LAUNCH(syncwarp_of_the_half, 1, 32, 0, nullptr, dev);
+    return end(16, [](int i) { return 31 - i; });
+}
+
 __global__ void many_read_one_writes(int *out)
 {
     GPU_SHARED(int, s, 1);
@@ -99,7 +136,7 @@ __global__ void many_read_one_writes(int *out)
     if (t == 0) s[0] = 7;
     __syncthreads();
     out[t] = s[0];
-    if (t == 128) s[0] = 8; /* others may not have read yet */
+    if (t == 255) s[0] = 8; /* others may not have read yet */
 }
 
 static int run_many_read_one_writes(void)
@@ -150,10 +187,10 @@ static int run_read_what_another_block_writes(void)
 
 __global__ void atomic_and_plain(int *out)
 {
-    if (threadIdx.x % 2)
+    if (threadIdx.x)
         atomicAdd(&out[0], 1);
     else
-        out[1 + threadIdx.x] = out[0] >= 0; /* while others add */
+        out[1] = out[0] >= 0; /* while others add */
 }
 
 static int run_atomic_and_plain(void)
@@ -161,7 +198,7 @@ static int run_atomic_and_plain(void)
     begin();
     cudaMemset(dev, 0, 4);
     GPU_LAUNCH(atomic_and_plain, 1, 64, 0, nullptr, dev);
-    return end(1, [](int) { return 32; });
+    return end(1, [](int) { return 63; });
 }
 
 /* ---- barriers and warp operations ---- */
@@ -278,6 +315,8 @@ extern "C" const fault cudacpu_sync_faults[] = {
     {"no __syncwarp", run_no_syncwarp, NONE, CUDACPU_RACE, 1},
     {"shuffle in place of __syncwarp", run_shuffle_is_no_barrier, NONE, CUDACPU_RACE, 0},
     {"__syncwarp between warps", run_syncwarp_for_two_warps, NONE, CUDACPU_RACE, 1},
+    {"__syncwarp of the reader's warp", run_syncwarp_of_the_reader, NONE, CUDACPU_RACE, 1},
+    {"__syncwarp of the reader's half", run_syncwarp_of_the_half, NONE, CUDACPU_RACE, 1},
     {"many read, one writes", run_many_read_one_writes, NONE, CUDACPU_RACE, 1},
     {"two blocks write one word", run_one_word_two_blocks, NONE, CUDACPU_RACE_BLOCKS, 1},
     {"sum without atomics", run_plain_sum, NONE, CUDACPU_RACE_BLOCKS, 0},

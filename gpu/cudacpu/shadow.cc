@@ -216,9 +216,7 @@ static collision collide_hidden(const thread *t, uint32_t mark, bool shared)
 static uint32_t merge_reader(const thread *t, uint32_t old, uint32_t mark, bool shared)
 {
     if ((old | 1) == (mark | 1)) return old;
-    if (collide(t, old, shared)) return mark | 1;
-    bool same = mark_thread(old) == t->id && collide_hidden(t, old, shared);
-    return mark | same;
+    return mark | (collide(t, old, shared) != NO_COLLISION);
 }
 
 verdict note_access(const shadow *s, size_t at, size_t n_byte, access_kind kind)
