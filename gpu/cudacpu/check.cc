@@ -117,7 +117,7 @@ static void shared_access(const access &a)
              a.p - last.base,
              last.name,
              last.n_byte);
-    size_t at = static_cast<size_t>(a.p - shared_base);
+    size_t at = static_cast<size_t>(a.p - shared_room);
     check_state(a, &shared_shadow, at, last.name, static_cast<size_t>(a.p - last.base));
 }
 
@@ -142,7 +142,7 @@ check_access(const void *p, size_t n_byte, access_kind kind, bool aligned, const
 {
     if (!m.now) return;
     access a = {static_cast<const char *>(p), n_byte, kind, pc};
-    if (aligned && reinterpret_cast<uintptr_t>(p) % n_byte)
+    if (aligned && reinterpret_cast<uintptr_t>(p) & (n_byte - 1))
         fail(CUDACPU_MISALIGNED, WHAT "not a multiple of its size", WHO(a));
     if (in_arena(p))
         device_access(a);
@@ -240,7 +240,7 @@ extern "C" {
 void __tsan_init(void);
 void __tsan_init(void)
 {
-    shared_shadow.base = shared_base;
+    shared_shadow.base = shared_room;
     check = &all_checks;
 }
 

@@ -126,10 +126,14 @@ shared_span shared_find(const void *p);
 /* The one at or before p. */
 shared_span shared_before(const void *p);
 size_t shared_top(); /* end of the last guard, from shared_base */
-bool shared_contains(const void *p);
-extern char *shared_base;
 enum { SHARED_LIMIT = 48 << 10, SHARED_GUARD = 64, SHARED_MAX_VAR = 64 };
 enum { SHARED_ROOM = SHARED_LIMIT + (SHARED_MAX_VAR + 2) * SHARED_GUARD };
+
+extern char shared_room[SHARED_ROOM];
+inline bool shared_contains(const void *p)
+{
+    return p >= shared_room && p < shared_room + SHARED_ROOM;
+}
 
 /* ---- launch.cc ---- */
 

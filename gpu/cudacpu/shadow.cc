@@ -190,56 +190,79 @@ static bool warp_ordered(const thread *t, unsigned u, uint32_t then)
     return then < t->full_tick || (then < t->sync_tick && t->sync_mask >> u % WARP & 1);
 }
 
-static collision collide(const thread *t, uint32_t mark, bool shared)
+/* Marks of the memory at hand that collide with nothing: before `floor`, or of this block but
+ * of an earlier interval. */
+struct times {
+    uint32_t floor, block, interval;
+};
+
+static inline bool settled(const times &w, uint32_t mark)
 {
-    uint32_t then = mark >> 11;
-    if (then < launch_began) return NO_COLLISION;
-    if (then < block_began) return shared ? NO_COLLISION : OTHER_BLOCK;
-    if (then < interval_began) return NO_COLLISION;
+    return mark < w.floor || mark - w.block < w.interval - w.block;
+}
+
+static inline collision collide(const thread *t, const times &w, uint32_t mark)
+{
+    if (settled(w, mark)) return NO_COLLISION;
+    if (mark < w.block) return OTHER_BLOCK;
     unsigned u = mark_thread(mark);
-    if (u == t->id || warp_ordered(t, u, then)) return NO_COLLISION;
+    if (u == t->id || warp_ordered(t, u, mark >> 11)) return NO_COLLISION;
     return SAME_BLOCK;
 }
 
 /* Others read too, and the last reader was this very thread: they collide with its write unless
  * a __syncwarp of its came after. */
-static collision collide_hidden(const thread *t, uint32_t mark, bool shared)
+static collision collide_hidden(const thread *t, const times &w, uint32_t mark)
 {
+    if (!(mark & 1) || settled(w, mark)) return NO_COLLISION;
+    if (mark < w.block) return OTHER_BLOCK;
     uint32_t then = mark >> 11;
-    if (!(mark & 1) || then < launch_began) return NO_COLLISION;
-    if (then < block_began) return shared ? NO_COLLISION : OTHER_BLOCK;
-    if (then < interval_began || then < t->full_tick || then < t->sync_tick)
-        return NO_COLLISION;
-    return SAME_BLOCK;
+    return then < t->full_tick || then < t->sync_tick ? NO_COLLISION : SAME_BLOCK;
 }
 
-static uint32_t merge_reader(const thread *t, uint32_t old, uint32_t mark, bool shared)
+static inline uint32_t
+merge_reader(const thread *t, const times &w, uint32_t old, uint32_t mark)
 {
     if ((old | 1) == (mark | 1)) return old;
-    return mark | (collide(t, old, shared) != NO_COLLISION);
+    return mark | (collide(t, w, old) != NO_COLLISION);
+}
+
+static void collide_writer(const thread *t, const times &w, const cell &c, verdict *v)
+{
+    if (v->with) return;
+    *v = {collide(t, w, c.writer), c.writer, true};
+}
+
+static void collide_reader(const thread *t, const times &w, const cell &c, verdict *v)
+{
+    if (v->with) return;
+    *v = {collide(t, w, c.reader), c.reader, false};
+    if (!v->with) v->with = collide_hidden(t, w, c.reader);
 }
 
 verdict note_access(const shadow *s, size_t at, size_t n_byte, access_kind kind)
 {
     const thread *t = m.now;
-    bool shared = s == &shared_shadow;
+    uint32_t block = block_began << 11, interval = interval_began << 11;
+    times w = {s == &shared_shadow ? block : launch_began << 11, block, interval};
     uint32_t mark = now << 11 | static_cast<uint32_t>(t->id) << 1;
     verdict v = {NO_COLLISION, 0, false};
     cell *c = s->cells + at / 2, *end = s->cells + (at + n_byte + 1) / 2;
-    for (; c < end; c++) {
-        bool both_atomic = kind == ATOMIC_ACCESS && c->writer & 1;
-        if (c->writer && !both_atomic && !v.with) {
-            v = {collide(t, c->writer, shared), c->writer, true};
-        }
-        if (kind == READ_ACCESS) {
-            c->reader = merge_reader(t, c->reader, mark, shared);
+    cell seen = {0, 0}, next = {0, 0};
+    for (bool first = true; c < end; c++, first = false) {
+        if (!first && c->writer == seen.writer && c->reader == seen.reader) {
+            *c = next; /* the parts of a word have mostly one history */
             continue;
         }
-        if (c->reader && !v.with) {
-            v = {collide(t, c->reader, shared), c->reader, false};
-            if (!v.with) v.with = collide_hidden(t, c->reader, shared);
+        seen = next = *c;
+        if (!(kind == ATOMIC_ACCESS && seen.writer & 1)) collide_writer(t, w, seen, &v);
+        if (kind == READ_ACCESS) {
+            next.reader = merge_reader(t, w, seen.reader, mark);
+        } else {
+            collide_reader(t, w, seen, &v);
+            next.writer = mark | (kind == ATOMIC_ACCESS);
         }
-        c->writer = mark | (kind == ATOMIC_ACCESS);
+        *c = next;
     }
     return v;
 }

@@ -24,8 +24,7 @@
 namespace cudacpu_engine
 {
 
-alignas(256) static char room[SHARED_ROOM];
-char *shared_base = room;
+alignas(256) char shared_room[SHARED_ROOM];
 
 static shared_span vars[SHARED_MAX_VAR];
 static unsigned n_var;
@@ -35,12 +34,12 @@ static size_t top;  /* where the next one may begin */
 static void add(const char *name, size_t n_byte, size_t align)
 {
     size_t at = (top + align - 1) / align * align;
-    ASAN_UNPOISON_MEMORY_REGION(room + top, at + n_byte + SHARED_GUARD - top);
-    memset(room + top, GUARD_VALUE, at - top);
-    memset(room + at, 0xff, n_byte);
-    memset(room + at + n_byte, GUARD_VALUE, SHARED_GUARD);
-    ASAN_POISON_MEMORY_REGION(room + at + n_byte, SHARED_GUARD);
-    vars[n_var++] = {name, room + at, n_byte, 0};
+    ASAN_UNPOISON_MEMORY_REGION(shared_room + top, at + n_byte + SHARED_GUARD - top);
+    memset(shared_room + top, GUARD_VALUE, at - top);
+    memset(shared_room + at, 0xff, n_byte);
+    memset(shared_room + at + n_byte, GUARD_VALUE, SHARED_GUARD);
+    ASAN_POISON_MEMORY_REGION(shared_room + at + n_byte, SHARED_GUARD);
+    vars[n_var++] = {name, shared_room + at, n_byte, 0};
     used = used + n_byte;
     top = at + n_byte + SHARED_GUARD;
 }
@@ -50,9 +49,9 @@ void shared_begin_launch(size_t dynamic_byte)
     n_var = 0;
     used = 0;
     top = SHARED_GUARD;
-    ASAN_UNPOISON_MEMORY_REGION(room, sizeof room);
-    memset(room, GUARD_VALUE, SHARED_GUARD);
-    ASAN_POISON_MEMORY_REGION(room, sizeof room);
+    ASAN_UNPOISON_MEMORY_REGION(shared_room, sizeof shared_room);
+    memset(shared_room, GUARD_VALUE, SHARED_GUARD);
+    ASAN_POISON_MEMORY_REGION(shared_room, sizeof shared_room);
     if (dynamic_byte) add("dynamic shared memory", dynamic_byte, 16);
 }
 
@@ -79,24 +78,19 @@ static void check_guard(const char *from, const char *to, const char *near)
 
 void shared_end_block()
 {
-    const char *from = room;
+    const char *from = shared_room;
     const char *near = "(before the first)";
     for (unsigned i = 0; i < n_var; i++) {
         check_guard(from, vars[i].base, near);
         from = vars[i].base + vars[i].n_byte;
         near = vars[i].name;
     }
-    check_guard(from, room + top, near);
+    check_guard(from, shared_room + top, near);
 }
 
 size_t shared_used()
 {
     return used;
-}
-
-bool shared_contains(const void *p)
-{
-    return p >= room && p < room + sizeof room;
 }
 
 shared_span shared_find(const void *p)
@@ -108,7 +102,7 @@ shared_span shared_find(const void *p)
 
 shared_span shared_before(const void *p)
 {
-    shared_span s = {"(none)", room, 0, 0};
+    shared_span s = {"(none)", shared_room, 0, 0};
     for (unsigned i = 0; i < n_var; i++)
         if (vars[i].base <= p && vars[i].base >= s.base) s = vars[i];
     return s;
@@ -143,15 +137,15 @@ void *shared_static(shared_slot *slot,
                  used,
                  static_cast<int>(SHARED_LIMIT));
         add(name, n_byte, align < 16 ? 16 : align);
-        slot->offset = static_cast<unsigned>(vars[n_var - 1].base - room);
+        slot->offset = static_cast<unsigned>(vars[n_var - 1].base - shared_room);
         slot->launch = m.serial;
     }
-    return room + slot->offset;
+    return shared_room + slot->offset;
 }
 
 void *shared_dynamic()
 {
-    return room + SHARED_GUARD;
+    return shared_room + SHARED_GUARD;
 }
 
 } /* namespace cudacpu */
