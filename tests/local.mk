@@ -496,18 +496,8 @@ check_PROGRAMS += %D%/test_cudacpu_watched
 %C%_test_cudacpu_watched_LDADD = $(CUDACPU_RACE_LIBS)
 $(%C%_test_cudacpu_watched_OBJECTS): CXXFLAGS = $(RACE_OPTIMISE)
 
-# And those of the decoder, by the tests of each.
-check_PROGRAMS += %D%/test_gpu_linear_watched %D%/test_gpu_norm_watched %D%/test_gpu_ops_watched \
-	%D%/test_gpu_attention_watched
-%C%_test_gpu_linear_watched_SOURCES = $(%C%_test_gpu_linear_SOURCES)
-%C%_test_gpu_linear_watched_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_gpu_linear_watched_LDADD = $(CUDACPU_RACE_LIBS)
-%C%_test_gpu_norm_watched_SOURCES = $(%C%_test_gpu_norm_SOURCES)
-%C%_test_gpu_norm_watched_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_gpu_norm_watched_LDADD = $(CUDACPU_RACE_LIBS)
-%C%_test_gpu_ops_watched_SOURCES = $(%C%_test_gpu_ops_SOURCES)
-%C%_test_gpu_ops_watched_CPPFLAGS = $(TEST_CPPFLAGS)
-%C%_test_gpu_ops_watched_LDADD = $(CUDACPU_RACE_LIBS)
+# And those of attention, by its tests.
+check_PROGRAMS += %D%/test_gpu_attention_watched
 %C%_test_gpu_attention_watched_SOURCES = $(%C%_test_gpu_attention_SOURCES)
 %C%_test_gpu_attention_watched_CPPFLAGS = $(TEST_CPPFLAGS)
 %C%_test_gpu_attention_watched_LDADD = $(CUDACPU_RACE_LIBS)
