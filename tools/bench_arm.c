@@ -42,7 +42,8 @@ static kvref_status
 set(bench_arm *arm, const char *key, const char *value, const char *option, kvref_error *err)
 {
     static const cli_option layers[] = {
-        {.kind = CLI_INT, .name = "layers", .arg = "N", .min = 1, .max = 100000}, {CLI_END}};
+        {.kind = CLI_INT, .name = "layers", .arg = "N", .min = 1, .max = 100000},
+        {.kind = CLI_END}};
     if (strcmp(key, "name") == 0) {
         term_clean(arm->name, sizeof arm->name, value);
         return KVREF_OK;
