@@ -2,11 +2,10 @@
 /* Elementwise functions and norms of the codec. Each value depends on its own inputs alone, in
  * one written order, so rows may be cut and shared out anyhow.
  *
- * snake(x) = x + sin^2(alpha x) / (alpha + 1e-9). The square of the sine is taken in double
- * and rounded once at the end. It has period pi: r = u - k pi with k the nearest integer and pi
- * in two parts, of which the first has exact multiples up to k = 2^20; then z = r^2 times a
- * polynomial in z, fitted to sin^2(sqrt z) / z at the Chebyshev points of 0 .. (pi/2)^2
- * (relative error 3e-10). Farther out the C library's sine is used. */
+ * snake(x) = x + sin^2(alpha x) / (alpha + 1e-9). The sine is taken in double and rounded once
+ * at the end: u - k pi with k the nearest integer and pi in three parts, of which the first two
+ * have exact multiples up to k = 2^20; then Taylor up to r^15 on |r| <= pi/2 (error 6e-12).
+ * Farther out the C library's sine is used. */
 #include "ref/codec.h"
 
 #include "ref/clones.h"
@@ -20,9 +19,6 @@ typedef float eight __attribute__((vector_size(4 * HALF)));
 typedef float eight_at __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
 typedef double wide __attribute__((vector_size(8 * HALF)));
 
-#define PI_HIGH 0x1.921fb544p+1
-#define PI_LOW  0x1.0b4611a626331p-33
-
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* u = sin^2 u, eight at a time. */
@@ -31,15 +27,17 @@ ALWAYS void sine_squared(eight *u)
     wide x = __builtin_convertvector(*u, wide);
     wide k = x * 0x1.45f306dc9c883p-2 + 0x1.8p52;
     k -= 0x1.8p52;
-    wide r = (x - k * PI_HIGH) - k * PI_LOW;
+    wide r = (x - k * 0x1.921fb544p+1) - k * 0x1.0b4611a6p-33;
+    r -= k * 0x1.3198a2e037073p-68;
     wide z = r * r;
-    wide s = z * 0x1.5d4f4736a66b9p-24 - 0x1.1c1d612e4f2afp-18;
-    s = s * z + 0x1.27bf8725a5a5fp-13;
-    s = s * z - 0x1.a017ff2a25926p-9;
-    s = s * z + 0x1.6c16b43e542b5p-5;
-    s = s * z - 0x1.55555514677efp-2;
-    s = s * z + 0x1.ffffffff2ecd0p-1;
-    *u = __builtin_convertvector(s * z, eight);
+    wide s = z * (-1.0 / 1307674368000.0) + 1.0 / 6227020800.0;
+    s = s * z - 1.0 / 39916800.0;
+    s = s * z + 1.0 / 362880.0;
+    s = s * z - 1.0 / 5040.0;
+    s = s * z + 1.0 / 120.0;
+    s = s * z - 1.0 / 6.0;
+    s = r + r * z * s;
+    *u = __builtin_convertvector(s * s, eight);
 }
 
 static void snake_far(float *y, const float *x, const float *alpha, const float *inverse, int n)
