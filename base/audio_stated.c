@@ -7,20 +7,20 @@
 #include <string.h>
 
 typedef struct layout {
-    char magic[5];
     size_t start;        /* of the first chunk                          */
     size_t n_id, n_size; /* bytes of a chunk's name and of its size     */
     size_t align;        /* chunks begin at multiples of this           */
     const char *sound;   /* name of the chunk with the samples          */
     bool big, whole;     /* byte order; the size counts name and size   */
+    char magic[5];
 } layout;
 
-static const layout layouts[] = {{"RIFF", 12, 4, 4, 2, "data", false, false},
-                                 {"RIFX", 12, 4, 4, 2, "data", true, false},
-                                 {"RF64", 12, 4, 4, 2, "data", false, false},
-                                 {"FORM", 12, 4, 4, 2, "SSND", true, false},
-                                 {"caff", 8, 4, 8, 1, "data", true, false},
-                                 {"riff", 40, 16, 8, 8, "data", false, true}};
+static const layout layouts[] = {{12, 4, 4, 2, "data", false, false, "RIFF"},
+                                 {12, 4, 4, 2, "data", true, false, "RIFX"},
+                                 {12, 4, 4, 2, "data", false, false, "RF64"},
+                                 {12, 4, 4, 2, "SSND", true, false, "FORM"},
+                                 {8, 4, 8, 1, "data", true, false, "caff"},
+                                 {40, 16, 8, 8, "data", false, true, "riff"}};
 
 static uint64_t number(const uint8_t *p, size_t n, bool big)
 {

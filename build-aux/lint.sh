@@ -80,7 +80,9 @@ fi
 
 if [ "${1:-}" = --tidy ]; then
     config=$(mktemp -d) # stands in for the config.h of a build
-    echo '#define PACKAGE_VERSION "0"' > "$config/config.h"
+    for name in PACKAGE_VERSION BUILD_COMMIT BUILD_FLAGS; do
+        echo "#define $name \"0\""
+    done > "$config/config.h"
     flags="-std=c11 -D_GNU_SOURCE -Iinclude -I. -I$config \
         $(pkg-config --cflags openblas jansson libutf8proc sndfile)"
     # shellcheck disable=SC2086

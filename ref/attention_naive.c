@@ -81,22 +81,22 @@ static void one_head_books(
 typedef void head_fn(
     float *out, const float *q, const float *k, const float *v, int n, int d_head, float *work);
 
+typedef struct naive_call {
+    const ref_tools *tools;
+    const ref_kv *kv;
+    int layer, n_past, n_row, n_head;
+} naive_call;
+
 /* Every head of every query, by itself. */
-static void each_head(const ref_tools *tools,
-                      float *out,
-                      const float *q,
-                      const ref_kv *kv,
-                      int layer,
-                      int n_past,
-                      int n_row,
-                      int n_head,
-                      head_fn *fn)
+static void each_head(const naive_call *c, float *out, const float *q, head_fn *fn)
 {
-    for (int t = 0; t < n_row; t++)
-        for (int h = 0; h < n_head; h++, q += kv->d_head, out += kv->d_head) {
-            int g = h / (n_head / kv->n_head), n = n_past + t + 1;
-            const float *k = ref_kv_head(kv, layer, 0, g), *v = ref_kv_head(kv, layer, 1, g);
-            fn(out, q, k, v, n, kv->d_head, tools->score);
+    const ref_kv *kv = c->kv;
+    for (int t = 0; t < c->n_row; t++)
+        for (int h = 0; h < c->n_head; h++, q += kv->d_head, out += kv->d_head) {
+            int g = h / (c->n_head / kv->n_head), n = c->n_past + t + 1;
+            const float *k = ref_kv_head(kv, c->layer, 0, g);
+            const float *v = ref_kv_head(kv, c->layer, 1, g);
+            fn(out, q, k, v, n, kv->d_head, c->tools->score);
         }
 }
 
@@ -109,7 +109,7 @@ void ref_attention_naive(const ref_tools *tools,
                          int n_row,
                          int n_head)
 {
-    each_head(tools, out, q, kv, layer, n_past, n_row, n_head, one_head);
+    each_head(&(naive_call){tools, kv, layer, n_past, n_row, n_head}, out, q, one_head);
 }
 
 void ref_attention_books_naive(const ref_tools *tools,
@@ -121,5 +121,5 @@ void ref_attention_books_naive(const ref_tools *tools,
                                int n_row,
                                int n_head)
 {
-    each_head(tools, out, q, kv, layer, n_past, n_row, n_head, one_head_books);
+    each_head(&(naive_call){tools, kv, layer, n_past, n_row, n_head}, out, q, one_head_books);
 }

@@ -36,19 +36,19 @@ static void gather_rows(float *out, const float *x, const ref_conv *v, int n)
     }
 }
 
-/* sums [panel, chunk] of rows x, stride_x apart and n_k long, times weights from element k0
- * of every output on; added to what is there, or not. */
+/* sums [panel, chunk] of rows x, stride_x apart and n_k long, times weights from element
+ * from[0] of every output on, outputs from[1] .. from[1]+n_o-1. Element 0 begins the sums,
+ * others are added. */
 static void multiply(const conv_job *job,
                      float *sums,
                      const float *x,
                      int stride_x,
                      int n_k,
-                     int k0,
-                     int o0,
-                     int n_o,
-                     bool add)
+                     const int from[2],
+                     int n_o)
 {
     const ref_conv *v = job->conv;
+    int k0 = from[0], o0 = from[1];
     int all = v->n_tap * v->n_in, stride = v->across ? v->n_out : all;
     size_t at = v->across ? (size_t)k0 * (size_t)stride + (size_t)o0
                           : (size_t)o0 * (size_t)stride + (size_t)k0;
@@ -63,7 +63,7 @@ static void multiply(const conv_job *job,
                 stride_x,
                 v->w + at,
                 stride,
-                add ? 1.0f : 0.0f,
+                k0 > 0 ? 1.0f : 0.0f,
                 sums,
                 v->chunk);
 }
@@ -75,12 +75,12 @@ blas_panel(const conv_job *job, float *sums, float *rows, const float *x, int o0
     int n_k = v->n_tap * v->n_in;
     if (v->gather) {
         gather_rows(rows, x, v, v->panel);
-        multiply(job, sums, rows, n_k, n_k, 0, o0, n_o, false);
+        multiply(job, sums, rows, n_k, n_k, (int[]){0, o0}, n_o);
         return;
     }
     for (int j = 0; j < v->n_tap; j++) {
         const float *at = x - (ptrdiff_t)((v->n_tap - 1 - j) * v->step) * v->n_in;
-        multiply(job, sums, at, v->n_in, v->n_in, j * v->n_in, o0, n_o, j > 0);
+        multiply(job, sums, at, v->n_in, v->n_in, (int[]){j * v->n_in, o0}, n_o);
     }
 }
 

@@ -77,13 +77,13 @@ static void grid(const panel *p, const char *title, const char *unit)
     double bottom = H - BOTTOM, left = p->x0 + LEFT, right = p->x0 + W - RIGHT;
     text(p, 0.5 * (left + right), TOP - 14, "middle", title);
     text(p, 0.5 * (left + right), H - 10, "middle", unit);
-    for (double x = 1; x <= p->high[0]; x *= 4)
-        if (x >= p->low[0]) {
-            double at = scaled(p, 0, x);
-            line(p, at, TOP, at, bottom, "#ddd");
-            snprintf(label, sizeof label, "%.0f", x);
-            text(p, at, bottom + 14, "middle", label);
-        }
+    for (int i = 0; i < 31; i += 2) {
+        double x = ldexp(1, i), at = scaled(p, 0, x);
+        if (x < p->low[0] || x > p->high[0]) continue;
+        line(p, at, TOP, at, bottom, "#ddd");
+        snprintf(label, sizeof label, "%.0f", x);
+        text(p, at, bottom + 14, "middle", label);
+    }
     static const double step[] = {1, 2, 5};
     for (int i = -18; i <= 18; i++) {
         double y = step[(i + 18) % 3] * pow(10, floor(i / 3.0));
@@ -121,10 +121,11 @@ static bool ranges(panel *p, const bench *b, bool by_capacity)
 static void
 series(const panel *p, const bench *b, bool by_capacity, int attention, double key_y)
 {
-    double x, y, last_x = 0, last_y = 0;
+    double x, y, last_x = 0, last_y = 0, next = 0;
     const char *stroke = colour[attention];
-    for (double from = 0, next;; from = next) { /* points in the order of x */
+    for (;;) { /* points in the order of x */
         const bench_point *best = NULL;
+        double from = next;
         next = HUGE_VAL;
         for (int i = 0; i < b->n_point; i++) {
             double at = place(b, &b->point[i], by_capacity);
