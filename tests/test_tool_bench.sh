@@ -15,7 +15,7 @@ quick=("${m[@]}" --bandwidth-mb 1)
 
 run bench "${quick[@]}"
 claim prefix_and_full_are_the_arms_by_default needs "prefix " "full " "attention full" "attention prefix"
-claim machine_build_and_date_are_told needs "machine" "commit" "gcc" "threads read" "resident" "page faults"
+claim machine_build_and_date_are_told needs "machine" "commit" "build" "threads read" "resident" "page faults"
 claim bits_are_equal succeeded "bits      equal wherever they have to be"
 run bench "${m[@]}" --bandwidth-mb 0 --profile
 claim a_profile_has_operations_of_both_transformers needs "slow gate and up" "fast gate and up" "sampling, loop"
